@@ -25,8 +25,6 @@ from answerkey.tasks.warehouse.sql import statements
 Design = Literal["random", "stratified"]
 LabelVerdict = Literal["right", "wrong", "cannot tell", "withdrawn"]
 VERDICTS: tuple[LabelVerdict, ...] = ("right", "wrong", "cannot tell")
-IMPORTED = "imported"
-"""The part of the table `labels` that came without a queue."""
 _SQL = statements(__name__)
 _VALUES: Mapping[str | None, float] = {"right": 1.0, "wrong": 0.0}
 

@@ -30,6 +30,8 @@ from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+    from answerkey.metrics_core.judges.options import JudgeOptions
+    from answerkey.metrics_core.llm.cost import Cost
     from answerkey.metrics_core.metric import Metric
     from answerkey.tasks.reports.judged import Judged
 
@@ -128,7 +130,10 @@ def judge(  # noqa: PLR0912, PLR0913
         questions = [_Question("", 1, sample, _askable(made)) for made in metrics]
     else:
         raise UserError("give the id of a sample, or three texts: question, right answer, answer")
-    _say_cost(questions)
+    if questions and not (options := questions[0].metric.judge).offline:
+        from answerkey.metrics_core.judges.estimate import estimate_cost
+
+        _say_cost(options, [estimate_cost(question.metric, [question.sample], ()) for question in questions])
     if judging.dry_run:
         return 0
     replies = _ask(questions, home)
@@ -150,6 +155,7 @@ def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: b
         UserError: it cannot be asked, or no metric has questions.
     """
     from answerkey.metrics_core.judges.check import check_judges, wrong_replies
+    from answerkey.metrics_core.judges.estimate import estimate_cost
     from answerkey.tasks.reports.manifest import check_notes
 
     access = _access(judging, home)
@@ -159,12 +165,7 @@ def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: b
         raise UserError("--check: there is no question; name a language model, and a rubric with examples")
 
     # What it costs
-    of_check = [
-        _Question("", 1, question.sample, made.for_check(judging.judges[0]))
-        for made, questions in questions_by_metric.items()
-        for question in questions
-    ]
-    _say_cost(of_check)
+    _say_cost(access["judge"], [estimate_cost(made, (), questions) for made, questions in questions_by_metric.items()])
     if judging.dry_run:
         return 0
 
@@ -174,10 +175,12 @@ def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: b
             {"metric": done.metric, "check": done.counts(), "wrong": wrong_replies(done, of_data=True)}
             for done in checks
         ]
-        print_json([row | {"failed": done.why_stopped} for row, done in zip(rows, checks, strict=True)])
+        ends = [{"changed": [*done.changed], "failed": done.why_stopped} for done in checks]
+        print_json([row | end for row, end in zip(rows, ends, strict=True)])
     else:
-        counts = {"judge": {"check": {done.metric: done.counts() for done in checks}}}
-        layout.show(*map(escape, check_notes(counts)))
+        counts = {done.metric: done.counts() for done in checks}
+        changed = {done.metric: done.changed for done in checks if done.changed}
+        layout.show(*map(escape, check_notes({"judge": {"check": counts, "changed": changed}})))
         for done in checks:
             layout.show(*(f"  {escape(line)}" for line in wrong_replies(done, of_data=True)))
     return int(any(done.why_stopped for done in checks))
@@ -265,13 +268,9 @@ def _again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> 
     return list(questions.values())
 
 
-def _say_cost(questions: Sequence[_Question]) -> None:
-    from answerkey.metrics_core.judges.estimate import estimate_cost
+def _say_cost(options: JudgeOptions, costs: Sequence[Cost]) -> None:
     from answerkey.metrics_core.llm.cost import total_usd
 
-    if not questions or (options := questions[0].metric.judge).offline:
-        return
-    costs = [estimate_cost(question.metric, [question.sample], ()) for question in questions]
     calls, known = sum(cost.calls for cost in costs), sum(cost.in_ledger for cost in costs)
     print(
         f"{', '.join(options.labels)}: calls to make {calls:,}, about {price(total_usd(costs))}; replies that the "

@@ -135,7 +135,9 @@ def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int, int, in
     line = f"judge: {judge['calls']:,} call{'' if judge['calls'] == 1 else 's'}, {price(judge['cost_usd'])}"
     if not cascades:
         return line
-    offline, tried, different, calls = (sum(part) for part in zip(*cascades, strict=True))
+    offline, tried, different = (sum(part) for part in list(zip(*cascades, strict=True))[:3])
+    # All reports of a run say the same of it
+    calls = cascades[0][3]
     promise = f"at most {judge['cascade']:.3g} of its verdicts wrong by the judge's"
     trial = f"of {tried:,} that both judged, they differ on {different:,}" if tried else "too few to be tried"
     if not offline:

@@ -17,8 +17,6 @@ from answerkey.tasks.warehouse.home import Home
 if TYPE_CHECKING:
     from answerkey.tasks.forget import Removed
 
-_HOME = "a folder, or s3://BUCKET/PREFIX with ANSWERKEY_CATALOG"
-
 
 def export(
     folder: Annotated[Path, Parameter(help="A folder that does not exist yet, outside the home.")],

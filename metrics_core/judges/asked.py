@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Replies
-from answerkey.metrics_core.llm.ledger import COLUMNS, ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import COLUMNS, existing_ledger
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.sample import Sample
 
@@ -38,10 +38,7 @@ def ledger_calls(ledger: str | None) -> Iterator[Calls]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if not ledger_exists(ledger):
-        yield lambda _keys: ()
-        return
-    with closing(open_ledger(ledger)) as opened:
+    with existing_ledger(ledger) as opened:
         yield lambda keys: [dict(zip(COLUMNS, row, strict=True)) for row in opened.calls(keys)]
 
 
@@ -76,7 +73,7 @@ def _reply(calls: Sequence[Mapping[str, Any]]) -> str | None:
 
 def _requests(metric: JudgeMetric, sample: Sample, replies: Replies) -> Iterator[Request]:
     """Every request that the judges of a metric may have got about a sample."""
-    for judge in (*metric.judge.models(), *metric.judge.fallback_models()):
+    for judge in metric.judge.all_models():
         for repeat in range(metric.judge.repeats):
             for call in metric.expected_calls(sample, judge, repeat, replies):
                 yield call.request

@@ -1,17 +1,21 @@
-"""The trial of a cascade: whether the offline judge may decide, as some of its verdicts show that the judges give too.
+"""A cascade: a cheap judge decides what it is sure of, once a trial has shown that a dear one agrees.
 
-Of the answers that the offline judge would decide in a run, some are drawn at random, and the judges are asked about
-them. The offline judge decides the others where the draw shows, with a confidence of 95 %, that at most the accepted
-share of its verdicts on them differs from what the judges would say. Nothing is assumed about the data: the draw is
-from the very answers that the promise is about, so it holds for data unlike any that the offline judge was trained on.
+Of the answers that the cheap judge would decide in a run, some are drawn at random, and the dear one is asked about
+them. The cheap judge decides the others where the draw shows, with a confidence of 95 %, that at most the accepted
+share of its verdicts on them differs from what the dear one would say. Nothing is assumed about the data: the draw is
+from the very answers that the promise is about, so it holds for data unlike any that a judge was trained on.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
-from dataclasses import dataclass
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
+from answerkey.metrics_core.judges.votes import DECIDED_BY
+from answerkey.metrics_core.measurement import Measurement, Scored
 from answerkey.metrics_core.sample import Sample, content_hash
 
 TRIED = 0.2
@@ -20,9 +24,18 @@ MOST_TRIED = 500
 TOLERATED = 2
 """So many different verdicts must be tolerable, or hardly any good judge would pass."""
 _LEVEL = 0.05
+_MATCHED_AT_ONCE = 512
 
+OFFLINE_DECIDED, JUDGE_DECIDED = "offline", "judge"
 SAME, OTHER = "judge, as offline", "judge, unlike offline"
 """Who decided an answer of the trial, in its details: the judges, and whether the offline judge says so too."""
+
+Cheap = Callable[[Sequence[Sample]], list[Measurement | None]]
+"""What the cheap judge decides about samples; None where it is not sure."""
+Dear = Callable[[Sequence[Sample], bool], Awaitable[list[Measurement]]]
+"""Has the dear judge decide about samples; the flag says that they are those of the trial."""
+
+_log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,95 @@ class Trial:
 
     candidates: int
     drawn: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """A judge over two judges of one metric, which knows nothing of what they are asked.
+
+    Args:
+        metric: its name, for people.
+        field: what both are compared on.
+        accepted: the share of verdicts of the cheap judge that may be wrong, 0 to .5.
+    """
+
+    metric: str
+    field: str
+    cheap: Cheap
+    dear: Dear
+    trial: Trial
+    accepted: float
+
+    async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
+        """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
+        keys = [key_of(sample) for sample in samples]
+        by_trial: dict[str, Measurement] = {}
+        cheap_decides = False
+        if self.trial.drawn:
+            by_trial, cheap_decides = await self._try(own=set(keys))
+
+        # Those of the trial, then what the cheap judge is sure of, and the rest
+        decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
+        if cheap_decides:
+            for index, verdict in enumerate(self.cheap(samples)):
+                if decided[index] is None and verdict is not None:
+                    decided[index] = _signed(verdict, OFFLINE_DECIDED)
+        pending = [sample for sample, verdict in zip(samples, decided, strict=True) if verdict is None]
+        rest = iter(await self.dear(pending, False))
+        return [
+            _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
+            for sample, verdict in zip(samples, decided, strict=True)
+        ]
+
+    async def _try(self, own: set[str]) -> tuple[dict[str, Measurement], bool]:
+        """What the dear judge says of the answers of the trial, by `key_of`, and whether the cheap one may decide."""
+        drawn = self.trial.drawn
+        verdicts: dict[str, Measurement] = {}
+        n_different = 0
+        by_dear = await self.dear(drawn, True)
+        for sample, dear, cheap in zip(drawn, by_dear, self.cheap(drawn), strict=True):
+            agrees = (
+                self.field in dear.values and cheap is not None and dear.values[self.field] == cheap.values[self.field]
+            )
+            verdicts[key_of(sample)] = _signed(dear, SAME if agrees else OTHER)
+            n_different += not agrees
+        held = holds(self.trial.candidates, len(drawn), n_different, self.accepted)
+
+        # Every shard of a run comes by here, and one of them says so
+        if key_of(drawn[0]) in own:
+            decides = "nothing, and the judge is asked about all"
+            if held:
+                decides = f"{self.trial.candidates - len(drawn):,} answers"
+            _log.log(
+                logging.INFO if held else logging.WARNING,
+                f"{self.metric}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that were "
+                f"tried, the judge says otherwise than the offline judge ({self.accepted:.3g} of its verdicts may be "
+                "wrong)",
+            )
+        return verdicts, held
+
+
+def _signed(verdict: Measurement, decided_by: str) -> Measurement:
+    if not isinstance(verdict.outcome, Scored):
+        return verdict
+    details = {**verdict.outcome.details, DECIDED_BY: decided_by}
+    return verdict._replace(outcome=replace(verdict.outcome, details=details))
+
+
+def drawn_trial(metric: str, cheap: Cheap, samples: Iterable[Sample], accepted: float) -> Trial:
+    """The trial of a run that judges these samples; a warning says so if the cheap judge is to decide nothing."""
+    rest = iter(samples)
+    batches = iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
+    candidates = (
+        sample for batch in batches for sample, verdict in zip(batch, cheap(batch), strict=True) if verdict is not None
+    )
+    trial = trial_of(candidates, accepted)
+    if not trial.drawn:
+        _log.warning(
+            f"{metric}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
+            f"sure of are too few to show that at most {accepted:.3g} of its verdicts on them are wrong"
+        )
+    return trial
 
 
 def trial_of(candidates: Iterable[Sample], accepted: float) -> Trial:

@@ -11,15 +11,24 @@ judge fails a group if it is wrong so often that a judge that is wrong on `ERROR
 with a probability of at most `FALSE_STOPS`, which all groups and judges share. A judge that gives no
 verdict on nearly all of the questions, because its replies cannot be read or the order of two answers
 decides them, fails too. Errors of its server say nothing.
+
+Replies of earlier runs stand in the ledger, so another model could answer under the name of a judge
+unnoticed. Some of the questions that earlier runs asked are therefore asked again. Where a verdict
+differs, it is asked for once more: if the earlier one comes back, the judge wavers; if not, the verdict
+has moved. A judge has changed if more verdicts have moved than chance explains for one that wavers as
+often. Then all questions are asked again, and a gate does not compare its scores with earlier ones.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import get_args
 
+from answerkey.metrics_core.judges.asked import ledger_calls
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer
 from answerkey.metrics_core.judges.votes import ORDER_DECIDED
@@ -36,8 +45,12 @@ ERROR = 0.05
 FALSE_STOPS = 0.018
 """How often such a judge is stopped, at most."""
 
+N_AGAIN = 10
+"""Questions that a judge is asked again, of those that earlier runs asked it."""
+
 _MOST_WITHOUT_VERDICT = 0.8
 _LONGEST_TEXT = 120
+_AGAIN, _ONCE_MORE = "again", "once more"
 
 _log = logging.getLogger("answerkey")
 
@@ -49,11 +62,13 @@ class JudgeCheck:
     Attributes:
         replies: by judge and fallback, each question that it gave a verdict on, with its number.
         why_stopped: what a judge got wrong, for people; empty if all of them passed.
+        changed: how each judge that changed under its name has shown that, for people.
     """
 
     metric: str
     replies: Mapping[str, Sequence[tuple[KnownAnswer, float]]]
     why_stopped: str
+    changed: Sequence[str] = ()
 
     def counts(self) -> dict[str, list[list[float]]]:
         """For each judge and right verdict: `[least, most, questions answered, answered rightly]`."""
@@ -97,16 +112,9 @@ def asks_anything(metric: JudgeMetric, samples: Iterable[Sample]) -> bool:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    jurors = [(judge, n) for judge in metric.judge.models() for n in range(metric.judge.repeats)]
     with known_replies(metric.access.ledger) as replies:
-        for sample in samples:
-            if metric.known([sample])[0] is not None:
-                continue
-            for judge, repeat in jurors:
-                for call in metric.expected_calls(sample, judge, repeat, replies):
-                    if not call.exact or replies(call.request.key) is None:
-                        return True
-    return False
+        calls = chain.from_iterable(metric.expected(samples, replies))
+        return any(not call.exact or replies(call.request.key) is None for call in calls)
 
 
 def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> JudgeCheck:
@@ -116,25 +124,98 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
         UserError: a judge cannot be asked.
         LedgerError: the ledger cannot be used.
     """
-    names = [*metric.judge.judges, *metric.judge.fallbacks]
-    models = [*metric.judge.models(), *metric.judge.fallback_models()]
     replies: dict[str, list[tuple[KnownAnswer, float]]] = {}
+    changed: list[str] = []
     why_stopped = ""
-    for name, model in zip(names, models, strict=True):
-        # The metric itself asks, with this judge alone
-        samples = [question.sample for question in questions]
-        measurements = metric.for_check(name).measure(samples)
+    if not metric.access.run:
+        metric = replace(metric, access=replace(metric.access, run=uuid.uuid4().hex))
+    judges = metric.alone()
+    for model, asking in judges:
+        kept = asked_before(asking, questions)
+        measurements = _asked(asking, questions)
+        how_changed = _how_changed(asking, kept, measurements, n_judges=len(judges))
+        if how_changed:
+            changed.append(f"{model.label} {how_changed}")
+        # Of a judge that has changed, earlier replies say nothing
+        measurements |= _asked(asking, questions if how_changed else kept, again=_AGAIN)
 
-        answered = replies[model.label] = []
-        for question, measurement in zip(questions, measurements, strict=True):
-            if isinstance(measurement.outcome, Scored):
-                answered.append((question, measurement.outcome.values[metric.main.name]))
-        reason = _why_failed(metric, questions, answered, measurements, n_judges=len(names))
+        answered = replies[model.label] = [
+            (question, measurement.values[metric.main.name])
+            for question, measurement in measurements.items()
+            if isinstance(measurement.outcome, Scored)
+        ]
+        reason = _why_failed(metric, questions, answered, list(measurements.values()), n_judges=len(judges))
         if reason and not why_stopped:
             why_stopped = f"judge stopped: {model.label} {reason}"
-    check = JudgeCheck(metric.name, replies, why_stopped)
+    check = JudgeCheck(metric.name, replies, why_stopped, changed)
     _log_check(check)
     return check
+
+
+def asked_before(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> list[KnownAnswer]:
+    """Choose the questions that a judge is asked again, from all that earlier runs have its replies to.
+
+    Args:
+        asking: the metric that asks this judge alone.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    calls_by_question = [*asking.expected([question.sample for question in questions], lambda _key: None)]
+    keys = [call.request.key for calls in calls_by_question for call in calls]
+    with ledger_calls(asking.access.ledger) as calls_of:
+        earlier = [call for call in calls_of(keys) if call["run"] != asking.access.run]
+    usable = {call["request_key"] for call in earlier if call["status"] == "usable"}
+    kept = [
+        question
+        for question, calls in zip(questions, calls_by_question, strict=True)
+        if calls and all(call.exact and call.request.key in usable for call in calls)
+    ]
+    # Evenly, so that there are some of each verdict
+    return kept[:: max(1, -(-len(kept) // N_AGAIN))]
+
+
+def _asked(asking: JudgeMetric, questions: Sequence[KnownAnswer], again: str = "") -> dict[KnownAnswer, Measurement]:
+    """What a judge replies: what the ledger has, or, if it is asked `again`, what this run was told then."""
+    if again:
+        access = replace(asking.access, again=f"{asking.access.run} {again}")
+        asking = replace(asking, access=access)
+    measurements = asking.measure([question.sample for question in questions])
+    return dict(zip(questions, measurements, strict=True))
+
+
+def _how_changed(
+    asking: JudgeMetric,
+    kept: Sequence[KnownAnswer],
+    earlier: Mapping[KnownAnswer, Measurement],
+    *,
+    n_judges: int,
+) -> str:
+    """How a judge has shown that it is another model than in earlier runs; nothing if it has not."""
+    fresh = _asked(asking, kept, again=_AGAIN)
+    n_compared = sum(isinstance(measurement.outcome, Scored) for measurement in fresh.values())
+    field = asking.main.name
+    differing = [question for question in kept if _differ(question, field, earlier[question], fresh[question])]
+
+    # A judge that wavers gives either verdict when it is asked once more
+    once_more = _asked(asking, differing, again=_ONCE_MORE)
+    replied = [question for question in differing if isinstance(once_more[question].outcome, Scored)]
+    n_moved = sum(not _differ(question, field, fresh[question], once_more[question]) for question in replied)
+    n_wavering = len(replied) - n_moved
+    error = max(ERROR, n_wavering / max(n_compared, 1))
+    if n_moved < fewest_wrong(n_compared, FALSE_STOPS / n_judges, error):
+        return ""
+    return (
+        f"gave another verdict than in earlier runs on {n_moved} of {n_compared} questions that it was asked again, "
+        f"and wavers on {n_wavering}: another model may answer under its name"
+    )
+
+
+def _differ(question: KnownAnswer, field: str, before: Measurement, after: Measurement) -> bool:
+    """Check if two verdicts are further apart than those of two judges that are right may be."""
+    if not (isinstance(before.outcome, Scored) and isinstance(after.outcome, Scored)):
+        return False
+    return abs(before.values[field] - after.values[field]) > question.most - question.least
 
 
 def checked(metric: JudgeMetric, samples: Sequence[Sample]) -> JudgeMetric:
@@ -169,17 +250,17 @@ def groups_of(questions: Sequence[KnownAnswer]) -> list[Group]:
     return groups
 
 
-def fewest_wrong(n: int, level: float) -> int:
+def fewest_wrong(n: int, level: float, error: float = ERROR) -> int:
     """The fewest wrong verdicts on `n` questions that are no chance, by the binomial distribution.
 
-    A judge that is wrong on `ERROR` of all has so many with a probability of at most `level`.
+    A judge that is wrong on the share `error` of all has so many with a probability of at most `level`.
 
     >>> [fewest_wrong(n, 0.006) for n in (1, 2, 4, 7, 20)]
     [2, 2, 3, 3, 5]
     """
     from scipy.special import bdtrc
 
-    return next(wrong for wrong in range(n + 2) if bdtrc(wrong - 1, n, ERROR) <= level)
+    return next(wrong for wrong in range(n + 2) if bdtrc(wrong - 1, n, error) <= level)
 
 
 def failed_group(
@@ -283,6 +364,8 @@ def _log_check(check: JudgeCheck) -> None:
     for judge, replies in check.replies.items():
         n_right = sum(question.is_right(value) for question, value in replies)
         _log.info(f"{check.metric}: {judge} was right on {n_right} of {len(replies)} questions with known answers")
+    for line in check.changed:
+        _log.warning(f"{check.metric}: {line}")
     if check.why_stopped:
         wrong = "".join(f"\n  {line}" for line in wrong_replies(check, of_data=True))
         _log.warning(f"{check.metric}: {check.why_stopped}. No row is judged.{wrong}")

@@ -6,26 +6,19 @@ import logging
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.cascade import OTHER, SAME, Trial, holds, key_of, trial_of
+from answerkey.metrics_core.judges.cascade import Cascade, Trial, drawn_trial
+from answerkey.metrics_core.judges.combine import composed
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.votes import (
-    ANSWERED_BY,
-    DECIDED_BY,
-    FALLBACK_VOTED,
-    OUT_OF_DEPTH,
-    SPREAD,
-    Vote,
-    combine,
-)  # fmt: skip
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
@@ -33,7 +26,6 @@ from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider_options import check_environment
 from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
-from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Metric, Workload, degenerate, identical_reference, option
@@ -44,7 +36,9 @@ from answerkey.metrics_core.text import differ_in_case, normal_reference, normal
 PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
 
-_MATCHED_AT_ONCE = 512
+_BATCH = 512
+"""Samples of which is found out together whether a judge is needed: an embedding model is faster in batches."""
+
 _log = logging.getLogger("answerkey")
 
 
@@ -96,32 +90,27 @@ class JudgeMetric(Metric):
         """
         return ()
 
-    def for_check(self, judge: str) -> Self:
-        """The same metric asking this judge alone, once and directly."""
-        alone = {"judges": (judge,), "fallbacks": (), "repeats": 1, "jury": "majority", "cascade": 0.0, "batch": False}
-        return replace(self, judge=self.judge.model_copy(update=alone))
+    def alone(self) -> list[tuple[ModelRef, Self]]:
+        """Each judge and fallback, and the metric that asks it alone, once and directly.
+
+        Raises:
+            UserError: a judge is named twice; a model name or an address is malformed.
+        """
+        directly = {"fallbacks": (), "repeats": 1, "jury": "majority", "cascade": 0.0, "batch": False}
+        names = (*self.judge.judges, *self.judge.fallbacks)
+        return [
+            (model, replace(self, judge=self.judge.model_copy(update={"judges": (name,), **directly})))
+            for name, model in zip(names, self.judge.all_models(), strict=True)
+        ]
 
     def with_trial(self, samples: Iterable[Sample]) -> Self:
         """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
         if self.trial is not None or not self.accepted_error:
             return self
-        rest = iter(samples)
-        candidates = (
-            sample
-            for batch in iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
-            for sample, decided in zip(batch, self.decided_first(batch), strict=True)
-            if decided is not None
-        )
-        trial = trial_of(candidates, self.accepted_error)
-        if not trial.drawn:
-            _log.warning(
-                f"{self.name}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
-                f"sure of are too few to show that at most {self.accepted_error:.3g} of its verdicts on them are wrong"
-            )
-        return replace(self, trial=trial)
+        return replace(self, trial=drawn_trial(self.name, self.cheap, samples, self.accepted_error))
 
-    def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
-        """For each sample, what the offline judge decides in a cascade; None where it is not sure, or not needed."""
+    def cheap(self, samples: Sequence[Sample]) -> list[Measurement | None]:
+        """What the offline judge decides in a cascade; None where it is not sure, or no judge is needed."""
         raise NotImplementedError
 
     @property
@@ -182,7 +171,7 @@ class JudgeMetric(Metric):
         else:
             from answerkey.metrics_core.llm import loop as runtime
 
-            work = _Work(self.with_trial(pending), len(pending), signature)
+            work = _Work(self.with_trial(pending), pending)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
         rest = iter(judged)
@@ -251,6 +240,17 @@ class JudgeMetric(Metric):
         """The calls that `vote` makes, including those that the ledger answers."""
         return [ExpectedCall(judge, asked, self.tokens_out) for asked in self.requests(sample, judge, repeat)]
 
+    def expected(self, samples: Iterable[Sample], replies: Replies) -> Iterator[list[ExpectedCall]]:
+        """For each sample the calls of all judges, without fallbacks; none where no judge is needed."""
+        voters = [(model, repeat) for model in self.judge.models() for repeat in range(self.judge.repeats)]
+        rest = iter(samples)
+        while batch := list(islice(rest, _BATCH)):
+            for sample, decided in zip(batch, self.known(batch), strict=True):
+                by_voter = (
+                    [] if decided is not None else [self.expected_calls(sample, *voter, replies) for voter in voters]
+                )
+                yield [call for calls in by_voter for call in calls]
+
 
 def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
     """What is sent besides the prompt, for the signature: temperature and seed as far as the judges take them, in
@@ -306,7 +306,7 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     from answerkey.metrics_core.llm.provider import abilities, provider_of, sampling_of
     from answerkey.metrics_core.llm.provider import check as check_models
 
-    judges = [*options.models(api_key), *options.fallback_models(api_key)]
+    judges = options.all_models(api_key)
     check_environment(options.extra_headers)
     check_models(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
@@ -355,157 +355,85 @@ class ModelMetric(JudgeMetric):
         return []
 
 
-@dataclass(slots=True)
-class _Juror:
-    """One vote on a sample: a judge, in one of its repeats.
-
-    Attributes:
-        vote: of the judge, or of a fallback where the judge failed for good or is not there.
-        failures: of all that were asked, in this order.
-    """
-
-    judge: ModelRef
-    repeat: int
-    bill: Bill = field(default_factory=Bill)
-    vote: Vote | None = None
-    failures: list[tuple[ModelRef, CallFailed | CallSkipped]] = field(default_factory=list)
-
-    def result(self, fallback: Vote | None = None) -> Vote:
-        """The vote, or why there is none; `fallback` is what a fallback voted for another juror of this repeat."""
-        if self.vote is not None:
-            return self.vote
-        if fallback is not None:
-            return replace(fallback, outcome=FALLBACK_VOTED) if isinstance(fallback.outcome, Scored) else fallback
-        (_, first), *later = self.failures
-        others = "".join(f"; {asked.label}: {error}" for asked, error in later)
-        if isinstance(first, CallSkipped):
-            return Vote(self.judge.label, self.repeat, Skipped(f"{first}{others}"))
-        return Vote(self.judge.label, self.repeat, Failed(first.code, f"{first.message}{others}", self.bill.calls))
-
-
 class _Work:
     """The judging of one list of samples, and how far it is."""
 
-    def __init__(self, metric: JudgeMetric, total: int, signature: str) -> None:
-        self._metric, self._options, access = metric, metric.judge, metric.access
+    def __init__(self, metric: JudgeMetric, samples: Sequence[Sample]) -> None:
+        access = metric.access
+        self._metric = metric
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self.run = self._access.run
-        self._models = self._options.models(access.api_key)
-        self._fallbacks = self._options.fallback_models(access.api_key)
-        self._signature, self._total, self._done, self._failed = signature, total, 0, 0
+        self._judge = composed(metric.judge, access.api_key)
+        self._signature = metric.signature
+        # Progress
         self._client: Client | None = None
+        self._total = len(samples)
+        self._own = {sample.sample_id for sample in samples}
+        self._done = 0
+        self._failed = 0
 
     async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
         from answerkey.metrics_core.llm import loop as runtime
 
-        ready = partial(check, self._options, self._access.api_key)
-        async with runtime.connect(self._access, self._options.limits, "judge", ready) as client:
+        metric = self._metric
+        options = metric.judge
+        ready = partial(check, options, self._access.api_key)
+        async with runtime.connect(self._access, options.limits, "judge", ready) as client:
             self._client = client
             # All that is asked has to be there before a batch can be sent.
-            at_once = len(samples) if self._options.batch else self._options.concurrency
-            first = await self._first(client, samples, at_once) if self._metric.accepted_error else {}
-            asked = [sample for sample in samples if key_of(sample) not in first] if first else samples
-            rest = iter(await runtime.each(asked, partial(self._measured, client), at_once))
-            judged = [
-                first[key]._replace(sample_id=sample.sample_id)
-                if first and (key := key_of(sample)) in first
-                else next(rest)
-                for sample in samples
-            ]
-        return judged
+            at_once = len(samples) if options.batch else options.concurrency
 
-    async def _first(self, client: Client, samples: Sequence[Sample], at_once: int) -> dict[str, Measurement]:
-        """By `key_of`, the answers of a cascade's trial, and the others that the offline judge decides."""
-        from answerkey.metrics_core.llm import loop as runtime
+            async def ask(asked: Sequence[Sample], of_trial: bool) -> list[Measurement]:
+                # Whether the trial holds has to be known before a batch is sent
+                by = client.unbatched() if of_trial else client
+                return await runtime.each(asked, partial(self._measured, by), at_once)
 
-        metric, trial, main = self._metric, self._metric.trial, self._metric.main.name
-        if trial is None or not trial.drawn:
-            return {}
-        own = {key_of(sample) for sample in samples}
-        # Whether it holds has to be known before a batch is sent.
-        direct = client.unbatched()
-
-        async def judged(sample: Sample) -> Measurement:
-            return await self._measured(direct, sample, counts=key_of(sample) in own)
-
-        found, different = {}, 0
-        by_judges = await runtime.each(trial.drawn, judged, at_once)
-        for sample, by_judge, sure in zip(trial.drawn, by_judges, metric.decided_first(trial.drawn), strict=True):
-            outcome, agrees = by_judge.outcome, False
-            if isinstance(outcome, Scored) and isinstance(sure, Scored):
-                agrees = outcome.values[main] == sure.values[main]
-            given = by_judge.outcome
-            if isinstance(given, Scored):
-                given = replace(given, details={**given.details, DECIDED_BY: SAME if agrees else OTHER})
-            found[key_of(sample)] = by_judge._replace(outcome=given)
-            different += not agrees
-        held = holds(trial.candidates, len(trial.drawn), different, metric.accepted_error)
-        # Every shard of a run comes by here, and one says so.
-        if key_of(trial.drawn[0]) in own:
-            told = (
-                f"the cascade decides {trial.candidates - len(trial.drawn):,} answers"
-                if held
-                else "the cascade decides nothing, and the judge is asked about all"
+            if metric.trial is None:
+                return await ask(samples, False)
+            cascade = Cascade(
+                metric=metric.name,
+                field=metric.main.name,
+                cheap=metric.cheap,
+                dear=ask,
+                trial=metric.trial,
+                accepted=metric.accepted_error,
             )
-            _log.log(
-                logging.INFO if held else logging.WARNING,
-                f"{metric.name}: {told}: on {different:,} of the {len(trial.drawn):,} that were tried, the judge says "
-                f"otherwise than the offline judge ({metric.accepted_error:.3g} of its verdicts may be wrong)",
-            )
-        if held:
-            for sample, sure in zip(samples, metric.decided_first(samples), strict=True):
-                if sure is not None and (key := key_of(sample)) not in found:
-                    found[key] = Measurement(sample.sample_id, metric.name, self._signature, sure)
-        return found
+            return await cascade.judge(samples)
 
-    async def _measured(self, client: Client, sample: Sample, *, counts: bool = True) -> Measurement:
+    async def _measured(self, client: Client, sample: Sample) -> Measurement:
         started = time.perf_counter()
-        jurors = [_Juror(judge, repeat) for judge in self._models for repeat in range(self._options.repeats)]
-        if len(jurors) == 1:
-            await self._ask(client, sample, jurors[0].judge, jurors[0])
-        else:
-            await every(*(self._ask(client, sample, juror.judge, juror) for juror in jurors))
-        for fallback in self._fallbacks:
-            # One vote in each repeat, since it has one reply to each: for the first juror without a vote.
-            open_to = {juror.repeat: juror for juror in reversed(jurors) if juror.vote is None}
-            await every(*(self._ask(client, sample, fallback, juror) for juror in open_to.values()))
-        outcome, complete = self._outcome(jurors)
-        bill = Bill.total([juror.bill for juror in jurors])
-        if counts:
+        votes = await self._judge.votes(partial(self._vote, client, sample))
+        outcome = self._metric.combined(votes)
+        stand_ins = {vote.judge for vote in votes if vote.stands_in and isinstance(vote.outcome, Scored)}
+        if stand_ins and isinstance(outcome, Scored):
+            outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(sorted(stand_ins))})
+        bill = Bill.total([vote.bill for vote in votes])
+        # An answer of the trial may be that of another shard, whose replies come from the ledger
+        if sample.sample_id in self._own:
             self._done += 1
             self._failed += isinstance(outcome, Failed)
             tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
-        usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
-        from_ledger = complete and not bill.calls
-        requests = tuple(dict.fromkeys(bill.requests))
+        incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return Measurement(
-            sample.sample_id, self._metric.name, self._signature, outcome, usage, from_ledger, requests
-        )  # fmt: skip
+            sample_id=sample.sample_id,
+            metric=self._metric.name,
+            signature=self._signature,
+            outcome=outcome,
+            usage=Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd),
+            from_ledger=not incomplete and not bill.calls,
+            requests=tuple(dict.fromkeys(bill.requests)),
+        )
 
-    def _outcome(self, jurors: Sequence[_Juror]) -> tuple[Outcome, bool]:
-        """The outcome of all votes, and whether there are all."""
-        by_fallback = {
-            juror.repeat: juror.vote
-            for juror in reversed(jurors)
-            if juror.vote is not None and juror.vote.judge != juror.judge.label
-        }
-        votes = [juror.result(by_fallback.get(juror.repeat)) for juror in jurors]
-        outcome = self._metric.combined(votes)
-        named = sorted({vote.judge for vote in by_fallback.values() if isinstance(vote.outcome, Scored)})
-        if named and isinstance(outcome, Scored):
-            outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(named)})
-        return outcome, not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
-
-    async def _ask(self, client: Client, sample: Sample, judge: ModelRef, juror: _Juror) -> None:
-        """Have a judge, or a fallback for it, vote."""
+    async def _vote(self, client: Client, sample: Sample, model: ModelRef, repeat: int) -> Vote:
+        """The vote of a model on a sample, or why there is none."""
+        bill = Bill()
         try:
-            outcome = await self._metric.vote(client, sample, judge, juror.repeat, juror.bill)
-        except (CallFailed, CallSkipped) as error:
-            if isinstance(error, CallFailed) or error.unavailable:
-                juror.failures.append((judge, error))
-                return
-            outcome = Skipped(str(error))
-        juror.vote = Vote(judge.label, juror.repeat, outcome)
+            outcome = await self._metric.vote(client, sample, model, repeat, bill)
+        except CallFailed as error:
+            return Vote(model.label, repeat, Failed(error.code, error.message, bill.calls), bill, lost=True)
+        except CallSkipped as error:
+            return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
+        return Vote(model.label, repeat, outcome, bill)
 
     def say_how_far(self) -> None:
         # Work that waits for its turn has nothing to say.

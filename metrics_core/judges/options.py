@@ -250,7 +250,7 @@ class JudgeOptions(Validated):
         Raises:
             UserError: a judge is named twice; a model name, an address or the key is malformed.
         """
-        return self._parsed(api_key)[: len(self.judges)]
+        return self.all_models(api_key)[: len(self.judges)]
 
     def fallback_models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """The fallback judges.
@@ -258,9 +258,14 @@ class JudgeOptions(Validated):
         Raises:
             UserError: a judge is named twice; a model name, an address or the key is malformed.
         """
-        return self._parsed(api_key)[len(self.judges) :]
+        return self.all_models(api_key)[len(self.judges) :]
 
-    def _parsed(self, api_key: str | None) -> tuple[ModelRef, ...]:
+    def all_models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
+        """The judges, then the fallback judges. Empty for the offline judge.
+
+        Raises:
+            UserError: a judge is named twice; a model name, an address or the key is malformed.
+        """
         if self.offline:
             return ()
         price, models = _dollars_per_token(self.price), dict[str, ModelRef]()

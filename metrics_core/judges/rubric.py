@@ -85,7 +85,6 @@ _UNEXPLAINED = "As a person judged it."
 """The reason in an example that gives none."""
 
 _LONGEST_DESCRIPTION = 100
-_SPELLED = {"true": "yes", "false": "no"}
 
 M = TypeVar("M", bound=BaseModel)
 

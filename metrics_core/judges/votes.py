@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 
 from answerkey.metrics_core.judges.options import Jury
+from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
 
 SPREAD = "spread"
@@ -36,6 +37,11 @@ FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for a
 class Vote:
     """The vote of one judge, in one of its repeats.
 
+    Attributes:
+        bill: what it cost, with that of a judge whose place it takes.
+        lost: whether the judge failed for good, so that a fallback may vote in its place.
+        stands_in: whether it is the vote of a fallback.
+
     >>> Vote("openai/m", 0, Skipped("budget used up")).as_row("match")
     {'judge': 'openai/m', 'repeat': 0, 'vote': None, 'reason': 'budget used up'}
     """
@@ -43,6 +49,9 @@ class Vote:
     judge: str
     repeat: int
     outcome: Outcome
+    bill: Bill = field(default_factory=Bill)
+    lost: bool = False
+    stands_in: bool = False
 
     def as_row(self, main: str) -> dict[str, Any]:
         """For the details of the measurement."""

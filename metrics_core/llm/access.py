@@ -18,6 +18,8 @@ class Access:
         run: what the budget is counted for. Empty: each call of `measure` on its own.
         stopped: whether the run was cancelled: no further call is made then, and what was not asked is skipped. Calls
             in flight are waited for, since they are paid. None: it cannot be.
+        again: what everything is asked again for, although the ledger has replies. Those that come are kept apart, by
+            this name. Empty: what the ledger has is not asked.
         refusal: why no call may be made, though replies in the ledger may be used; empty: calls may be made.
 
     >>> Access(api_key="sk-secret", run="nightly")
@@ -29,6 +31,7 @@ class Access:
     run: str = ""
     stopped: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     refusal: str = field(default="", repr=False)
+    again: str = field(default="", repr=False)
 
 
 NO_ACCESS = Access()

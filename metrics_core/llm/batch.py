@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.ledger import AsyncLedger, BatchedCall, Ledger
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.provider import body_of, by_sdk, reply_in, without_secrets
+from answerkey.metrics_core.llm.provider import body_of, by_sdk, json_object, reply_in, without_secrets
 from answerkey.metrics_core.llm.request import GARBLED, CallError, CallSkipped, Message, Reply
 from answerkey.metrics_core.llm.untrusted import one_line
 
@@ -101,7 +101,7 @@ class Batch:
     def read(self, content: str) -> None:
         """Take the results in a file of them."""
         for text in filter(str.strip, content.split("\n")):
-            row = _parsed(text)
+            row = json_object(text)
             name, response = str(row.get("custom_id")), row.get("response")
             if not name.startswith(f"{self.name}-"):
                 self.garbled = True
@@ -358,12 +358,3 @@ class Batches:
 async def _content(file: str, sdk: Any) -> bytes:
     content: bytes = (await sdk.files.content(file)).content
     return content
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    """The JSON object that a line is; empty where it is none."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

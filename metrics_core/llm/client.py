@@ -23,7 +23,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from answerkey.metrics_core.llm import provider
@@ -159,7 +159,7 @@ class Client:
         prepared: Callable[[ModelRef], Awaitable[None]], batches: Batches | None = None,
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun, self._stopped = ledger, limits, noun, access.stopped
-        self._refusal = access.refusal
+        self._refusal, self._again = access.refusal, access.again
         self._prepared, self._batches = prepared, batches
         self._clock = asyncio.get_running_loop().time
         self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
@@ -204,6 +204,8 @@ class Client:
                 server accepts no calls for now.
             LedgerError: the ledger cannot be used.
         """
+        if self._again:
+            request = replace(request, again=self._again)
         key = request.key
         bill.requests.append(key)
         # Thousands of known replies in a row must not keep the loop from calls in flight.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
-from answerkey.metrics_core.llm.ledger import ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import count_tokens, prices_of
 from answerkey.metrics_core.llm.request import Request
@@ -57,12 +57,8 @@ def known_replies(ledger: str | None) -> Iterator[Replies]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    opened = open_ledger(ledger) if ledger_exists(ledger) else None
-    try:
-        yield opened.reply if opened else lambda _key: None
-    finally:
-        if opened:
-            opened.close()
+    with existing_ledger(ledger) as opened:
+        yield opened.reply
 
 
 class CostCounter:

@@ -849,6 +849,22 @@ def ledger_exists(location: str | None) -> bool:
     return location is not None and (Path(location) / FILE).exists()
 
 
+@contextmanager
+def existing_ledger(location: str | None) -> Iterator[Ledger]:
+    """The ledger at a location, to be read; an empty one in memory if there is none. None is made.
+
+    Raises:
+        LedgerError: it cannot be read.
+        UserError: as `open_ledger`.
+
+    >>> with existing_ledger(None) as ledger:
+    ...     ledger.reply("a key") is None
+    True
+    """
+    with closing(open_ledger(location if ledger_exists(location) else None)) as ledger:
+        yield ledger
+
+
 class AsyncLedger:
     """A ledger for an event loop: its methods run in one thread of their own, in the order of the calls.
 

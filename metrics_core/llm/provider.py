@@ -117,6 +117,19 @@ def litellm() -> Any:
     return module
 
 
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; empty where it is none.
+
+    >>> json_object('{"a": 1}'), json_object("[1]"), json_object("{")
+    ({'a': 1}, {}, {})
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 @dataclass(slots=True)
 class _Wire:
     """What came over the wire for one call."""
@@ -134,11 +147,7 @@ class _Wire:
     @property
     def json(self) -> dict[str, Any]:
         """The body as a JSON object; empty where it is none."""
-        try:
-            value = json.loads(self.text)
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
+        return json_object(self.text)
 
 
 @dataclass(slots=True)
@@ -582,7 +591,7 @@ def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallE
 
 def _message_of(text: str, model: ModelRef) -> str:
     """The server's own message in an answer, or the whole answer, for people."""
-    body = _Wire(body=text.encode()).json
+    body = json_object(text)
     error = _mapping(body.get("error", body))
     if isinstance(error.get("message"), str) and error["message"]:
         names = [f"({error[name]})" for name in ("code", "type") if error.get(name)][:1]

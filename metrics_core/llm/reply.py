@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from answerkey.metrics_core.llm.untrusted import LONGEST_QUOTE, cut, one_line, quoted
@@ -111,15 +110,6 @@ class Unreadable(Exception):
         return self.code not in ("conflict", "no_room")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyScore:
-    """One score of a reply: a finite value without a `problem`, or `None` with "null" or "unreadable"."""
-
-    value: float | None
-    reason: str
-    problem: Code | None
-
-
 def read_object(reply: str | None) -> dict[str, Any]:
     """The one JSON object in a reply, whatever prose or fence stands around it.
 
@@ -173,37 +163,27 @@ def read_object(reply: str | None) -> dict[str, Any]:
     return whole
 
 
-def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, ReplyScore]:
-    """The scores of a reply `{"<name>": {"score": ..., "reason": ...}, ...}`, under their declared names.
+def read_score(reply_object: Mapping[str, Any], name: str) -> tuple[float, str]:
+    """The score of an object `{"<name>": {"score": ..., "reason": ...}}`, and its reason.
 
-    Names match in any case. Where exactly one score is declared, `score` at the top level is it, and so is a
-    single score under another name. A score that cannot be read has a `problem` and leaves the others alone;
-    one that is not in the reply is not in the result.
+    The name matches in any case. `score` at the top level is it too, and so is a single score under another name.
 
     Raises:
-        Unreadable: as `read_object`; "no_score_fields" for none of them; "conflict" for two values of one score.
+        Unreadable: as `number_of`; "no_score_fields" for none; "conflict" for two values.
 
-    >>> read_scores('{"fluency": {"score": "yes", "reason": "reads well"}}', ["Fluency"])
-    {'Fluency': ReplyScore(value=1.0, reason='reads well', problem=None)}
+    >>> read_score({"fluency": {"score": "yes", "reason": "reads well"}}, "Fluency")
+    (1.0, 'reads well')
     """
-    reply_object = read_object(reply)
-    scores = {}
-    for name in declared:
-        claims = [
-            value for key, value in reply_object.items() if key.casefold() == name.casefold() and _is_score(value)
-        ]
-        if len(declared) == 1:
-            claims += [reply_object] if _is_score(reply_object) else []
-            renamed = [value for value in reply_object.values() if _is_score(value)]
-            claims = claims or (renamed if len(renamed) == 1 else [])
-        if any(not same(claim["score"], claims[0]["score"]) for claim in claims):
-            raise Unreadable("conflict", f"the reply gives the score {quoted(name)} two values")
-        if claims:
-            scores[name] = _score(claims[0])
-    if not scores:
+    named = {key: value for key, value in {**reply_object, "": reply_object}.items() if _is_score(value)}
+    claims = [value for key, value in named.items() if key.casefold() in (name.casefold(), "")]
+    if not claims and len(named) == 1:
+        claims = [*named.values()]
+    if not claims:
         fields = quoted(", ".join(list(reply_object)[:10]))
-        raise Unreadable("no_score_fields", f"the reply has none of the scores asked for; its fields are {fields}")
-    return scores
+        raise Unreadable("no_score_fields", f"the reply has not the score asked for; its fields are {fields}")
+    if any(not same(claim["score"], claims[0]["score"]) for claim in claims):
+        raise Unreadable("conflict", f"the reply gives the score {quoted(name)} two values")
+    return number_of(claims[0]["score"]), reason_of(claims[0])
 
 
 def number_of(value: object) -> float:
@@ -216,7 +196,7 @@ def number_of(value: object) -> float:
     (1.0, -2000.0, 0.0)
     """
     if value is None:
-        raise Unreadable("null", "the value is null")
+        raise Unreadable("null", "the score must be true or false")
     try:
         if isinstance(value, str):
             word = value.strip().lower()
@@ -401,10 +381,3 @@ def _end(text: str, start: int) -> int:
 
 def _is_score(value: object) -> bool:
     return isinstance(value, dict) and "score" in value
-
-
-def _score(entry: Mapping[str, Any]) -> ReplyScore:
-    try:
-        return ReplyScore(number_of(entry["score"]), reason_of(entry), None)
-    except Unreadable as problem:
-        return ReplyScore(None, reason_of(entry), problem.code)

@@ -42,6 +42,7 @@ class Request:
         repeat: which of several identical questions.
         reasoning_effort: as the provider is asked; empty: it is not.
         extras: what else is sent, as `provider_options.extras` has it; empty: nothing.
+        again: what it is asked again for, although there is a reply; empty: it is asked once.
 
     >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
     False
@@ -58,6 +59,7 @@ class Request:
     repeat: int = 0
     reasoning_effort: str = ""
     extras: str = ""
+    again: str = ""
 
     @cached_property
     def key(self) -> str:

@@ -13,13 +13,13 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
 from answerkey.metrics_core.judges.row_questions import generated
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
+from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.reply import Unreadable, number_of, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.reply import Unreadable, number_of, read_object, read_score, reason_of
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.sample import UNANSWERABLE, Sample
 
@@ -88,17 +88,21 @@ class MeaningMatch(JudgeMetric):
     cascades: ClassVar[bool] = True
     tokens_out: ClassVar[int] = 80
 
-    def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
+    def cheap(self, samples: Sequence[Sample]) -> list[Measurement | None]:
         """The verdicts of the offline judge that it gives a smaller probability of being wrong than is accepted."""
         from answerkey.metrics_core.offline_judge import matcher
 
-        outcomes: list[Outcome | None] = [None] * len(samples)
+        decided: list[Measurement | None] = [None] * len(samples)
+        signature = self.signature
         pending = [index for index, known in enumerate(self.known(samples)) if known is None]
         matches = self._match([samples[index] for index in pending])
         for index, match in zip(pending, matches, strict=True):
             if not matcher.undecided(match, self.accepted_error):
-                outcomes[index] = self._decided_offline(match, samples[index])
-        return outcomes
+                scored = _scored(match, samples[index])
+                spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
+                outcome = replace(scored, values={**scored.values, **spread})
+                decided[index] = Measurement(samples[index].sample_id, self.name, signature, outcome)
+        return decided
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed, as where the right answer is to decline, and this one does; else None."""
@@ -147,20 +151,13 @@ class MeaningMatch(JudgeMetric):
         ]
         return matcher.match(pairs)
 
-    def _decided_offline(self, match: Match, sample: Sample) -> Scored:
-        scored = _scored(match, sample)
-        spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
-        return replace(scored, values={**scored.values, **spread}, details={**scored.details, DECIDED_BY: "offline"})
-
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make one call about all references at once."""
         usable = sample.usable_references
         [asked] = self.requests(sample, judge, repeat)
         judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
-        details: dict[str, Any] = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
-        if self.accepted_error:
-            details[DECIDED_BY] = "judge"
+        details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
         return Scored({"match": _SCORES[judgement.verdict]}, judgement.reason, details)
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
@@ -204,15 +201,15 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     """Read a reply to `PROMPT`.
 
     A judge may also leave the rule out, or answer with a bare yes or no under `score`, in any spelling that
-    `read_scores` knows.
+    `read_score` knows.
 
     Raises:
-        Unreadable: what `read_object` and `read_scores` raise; "inconsistent" for a verdict that contradicts its
+        Unreadable: what `read_object` and `read_score` raise; "inconsistent" for a verdict that contradicts its
             rule, or its own score, and for a reference that was not sent.
     """
     reply_object = read_object(reply)
     if "verdict" not in reply_object:
-        return _bare(reply, n_references)
+        return _bare(reply_object, n_references)
     verdict = one_of(reply_object, "verdict", get_args(MatchVerdict))
     rule = one_of(reply_object, "rule", get_args(Guideline)) if reply_object.get("rule") else None
     if rule and rule not in _RULES[verdict]:
@@ -222,13 +219,12 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     return Judgement(verdict, rule, reason_of(reply_object), reference)  # type: ignore[arg-type]
 
 
-def _bare(reply: str, n_references: int) -> Judgement:
-    [score] = read_scores(reply, ["Meaning Match"]).values()
-    if score.value not in (0.0, 1.0):
-        raise Unreadable(score.problem or "unreadable", "the score must be true or false")
-    matched = score.value == 1.0
-    only = 0 if matched and n_references == 1 else None
-    return Judgement("match" if matched else "mismatch", None, score.reason, only)
+def _bare(reply_object: Mapping[str, Any], n_references: int) -> Judgement:
+    score, reason = read_score(reply_object, "Meaning Match")
+    if score not in (0.0, 1.0):
+        raise Unreadable("unreadable", "the score must be true or false")
+    only = 0 if score and n_references == 1 else None
+    return Judgement("match" if score else "mismatch", None, reason, only)
 
 
 def _same_score(reply_object: Mapping[str, Any], verdict: str) -> None:

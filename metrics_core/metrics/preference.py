@@ -73,10 +73,10 @@ class Preference(ModelMetric):
         """Pairs in which one answer is known to be better; one that the order decides gives no verdict."""
         return tuple(shipped("preference"))
 
-    def for_check(self, judge: str) -> Self:
-        """The same metric asking this judge alone about the pairs."""
+    def alone(self) -> list[tuple[ModelRef, Self]]:
+        """Each judge and fallback, and the metric that asks it alone about the pairs."""
         others = {question.sample.sample_id: other for question, other in shipped("preference").items()}
-        return replace(super().for_check(judge), baseline_answers=others)
+        return [(model, replace(metric, baseline_answers=others)) for model, metric in super().alone()]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if one of the two answers is blank, or both are the same; None if a judge must choose."""

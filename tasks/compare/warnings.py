@@ -12,6 +12,9 @@ from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
 from answerkey.tasks.reports.manifest import changed_models, noted, uniform_warnings
 from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.sql import statements
+
+_SQL = statements(__name__)
 
 MOVES_WITH_LENGTH = "moves with length"
 """What is said of a field where the lengths of the answers differ so much."""
@@ -40,7 +43,7 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
         *changed_models(samples.old.manifest, samples.new.manifest, [one for one in metrics if one not in differ]),
         *_samples(samples),
-        *_of_judges(samples.old, samples.new, metrics),
+        *_of_judges(samples, metrics),
         *samples.cluster_notes,
         *relabelled_notes(samples),
         *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
@@ -105,10 +108,18 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
     return f"judged by other judges: fallbacks judged {' and '.join(counts)}; ask the named judges again with {again}"
 
 
-def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
+def judge_vetoes(samples: PairedSamples, metric: str) -> tuple[str, ...]:
     """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
     reasons = []
-    for report, name in zip((old, new), names_of(old, new), strict=True):
+    if samples.new.kind(metric) == "judge":
+        about = {**samples.ids, "metric": metric, "signature": samples.new.manifest["signatures"].get(metric)}
+        [(n_runs, n_changed)] = samples.home.rows(_SQL["changed_judges"], about)
+        if 0 < n_changed < n_runs:
+            reasons.append(
+                "a judge changed under its name, and some of the scores are from before and some from after; evaluate "
+                "both releases with a version of the judge that stays as it is"
+            )
+    for report, name in zip((samples.old, samples.new), samples.names, strict=True):
         orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
         asked = orders["consistent"] + orders["decided"]
         if orders["consistent"] < LEAST_CONSISTENT * asked:
@@ -186,11 +197,11 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
     )
 
 
-def _of_judges(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:
+def _of_judges(samples: PairedSamples, metrics: Sequence[str]) -> Iterator[str]:
     """What the judges did; one that nearly always goes by the order of two answers is no judge of them."""
     for metric in dict.fromkeys(metrics):
-        yield from judge_notes(old, new, metric)
-        yield from (f"{metric}: {reason}" for reason in judge_vetoes(old, new, metric))
+        yield from judge_notes(samples.old, samples.new, metric)
+        yield from (f"{metric}: {reason}" for reason in judge_vetoes(samples, metric))
 
 
 def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:

@@ -263,7 +263,7 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
     """Whether the judges of both releases are the same, and decided something."""
     for name in policy.fields:
         metric = name.partition(".")[0]
-        yield from (Veto(name, reason) for reason in judge_vetoes(samples.old, samples.new, metric))
+        yield from (Veto(name, reason) for reason in judge_vetoes(samples, metric))
         yield from judge_notes(samples.old, samples.new, metric)
 
 

@@ -214,10 +214,10 @@ GROUP BY report_id, metric ORDER BY report_id, list_position($metrics, metric)
 UPDATE reports SET status = $status, message = $message WHERE report_id = $report_id
 
 -- name: details
--- What one detail of each score says, by answer of the reports: what stands before `decided`, `out_of_depth` and
--- `fallbacks`.
+-- What one detail of each score says, by answer of the reports: what stands before `decided`, `saved`, `out_of_depth`
+-- and `fallbacks`.
 WITH details AS (
-    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $detail) AS detail
+    SELECT a.report_id, f.metric, a.sample_key, m.run_id, json_extract_string(m.details, '$.' || $detail) AS detail
     FROM report_answers a
     CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
     JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
@@ -229,6 +229,19 @@ WITH details AS (
 -- in its trial (`cascade.SAME`, `cascade.OTHER`). All fields of a metric have the same details.
 SELECT report_id, metric, map_concat(MAP {'offline': 0, 'judge': 0}, histogram(detail)::MAP(VARCHAR, INTEGER))
 FROM details WHERE detail <> '' GROUP BY ALL ORDER BY ALL
+
+-- name: saved
+-- Of a cascade, about how many answers this run asked no judge, in all reports together: answers with the same texts
+-- are one, since a judge would be asked about them once, and what an earlier run decided was saved by that.
+SELECT report_id, metric, n
+FROM (SELECT DISTINCT report_id, metric FROM details WHERE detail <> '')
+JOIN (
+    SELECT metric, count(DISTINCT sample_key) FILTER (detail = $offline AND details.run_id = r.run_id) AS n
+    FROM details
+    JOIN (SELECT report_id, run_id FROM reports) r USING (report_id)
+    GROUP BY metric
+) USING (metric)
+ORDER BY ALL
 
 -- name: out_of_depth
 -- Of how many answers the offline judge warns of its own verdict, by reason, and of how many it does or does not.

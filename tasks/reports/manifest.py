@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.rubric import ENDINGS, RubricMetric
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, existing_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
@@ -33,7 +32,6 @@ SEED = 20_240_101
 """The seed of the bootstrap of corpus BLEU."""
 
 _CODE = (".py", ".sql")
-_MOST_SAMPLES = 10
 _PAGE = 500
 """Requests that are looked up at once."""
 _MOST_REASONS = 3
@@ -132,8 +130,8 @@ def _checked(plan: Plan) -> dict[str, Any]:
 
     Under `check`, by metric whose judges this run had rows for, and by judge: for each right verdict the lowest and
     the highest number that it may have, how many questions were answered, and how many rightly. Under `wrong` the
-    replies that were wrong, without texts of the data, which can be forgotten. Under `unchecked`, by rubric: the
-    criteria that no question is about.
+    replies that were wrong, without texts of the data, which can be forgotten. Under `changed` how judges have shown
+    that another model answers under their name. Under `unchecked`, by rubric: the criteria that no question is about.
     """
     todo = dict(plan.n_todo)
     checks = {check.metric: check for check in plan.checks}
@@ -149,7 +147,8 @@ def _checked(plan: Plan) -> dict[str, Any]:
             wrong[metric.name] = lines
         if isinstance(metric, RubricMetric) and len(metric.rubric.criteria) > 1:
             unchecked[metric.name] = [criterion.field for criterion in metric.rubric.criteria[1:]]
-    notes = {"check": counts, "wrong": wrong, "unchecked": unchecked}
+    changed = {metric: [*check.changed] for metric, check in checks.items() if check.changed}
+    notes = {"check": counts, "wrong": wrong, "changed": changed, "unchecked": unchecked}
     return {name: note for name, note in notes.items() if note}
 
 
@@ -168,6 +167,7 @@ def check_notes(manifest: Mapping[str, Any]) -> list[str]:
     """
     lines = []
     for metric, by_judge in noted(manifest, "check").items():
+        lines += [f"{metric}: {line}" for line in noted(manifest, "changed").get(metric, ())]
         answered = {judge: counts for judge, counts in by_judge.items() if counts}
         for judge, counts in answered.items():
             shares = [f"of {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in counts]
@@ -192,9 +192,7 @@ def spent_by(access: Access) -> Spent:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if not ledger_exists(access.ledger):
-        return Spent()
-    with closing(open_ledger(access.ledger)) as ledger:
+    with existing_ledger(access.ledger) as ledger:
         return ledger.spent(access.run)
 
 
@@ -204,9 +202,7 @@ def spent_by_judge(access: Access) -> list[JudgeSpent]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if not ledger_exists(access.ledger):
-        return []
-    with closing(open_ledger(access.ledger)) as ledger:
+    with existing_ledger(access.ledger) as ledger:
         return ledger.spent_by_judge(access.run)
 
 
@@ -216,10 +212,9 @@ def spent_on(access: Access, keys: Sequence[str]) -> Iterator[JudgeSpent]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if ledger_exists(access.ledger):
-        with closing(open_ledger(access.ledger)) as ledger:
-            for start in range(0, len(keys), _PAGE):
-                yield from ledger.spent_on(keys[start : start + _PAGE])
+    with existing_ledger(access.ledger) as ledger:
+        for start in range(0, len(keys), _PAGE):
+            yield from ledger.spent_on(keys[start : start + _PAGE])
 
 
 def versions() -> dict[str, str]:
@@ -257,13 +252,13 @@ def _hash_of(folder: Path, files: Iterable[Path]) -> str:
 
 def saved(manifest: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
     """Of the cascade of a report, None without one: the answers that the offline judge decided, those of the trial, how
-    many of these the judges decided otherwise, and the calls saved.
+    many of these the judges decided otherwise, and the calls that its run saved.
     """
     judge = manifest.get("judge") or {}
     if "decided" not in judge:
         return None
     decided = sum((Counter(counts) for counts in judge["decided"].values()), Counter[str]())
-    calls = decided["offline"] * len(judge["judges"]) * judge["repeats"]
+    calls = sum(judge["saved"].values()) * len(judge["judges"]) * judge["repeats"]
     return decided["offline"], decided[SAME] + decided[OTHER], decided[OTHER], calls
 
 

@@ -301,8 +301,8 @@ def test_a_judge_that_fails_its_check_is_asked_about_no_row_and_the_dry_run_coun
         assert (stopped.returncode, judge.n_requests) == (4, 40), stopped.stderr
         assert "meaning_match: 12 of 12 not scored: 12 judge stopped: openai/x@127.0.0.1:" in stopped.stdout
         assert "right on 0 of 20 questions whose match is known to be 0" in " ".join(stopped.stdout.split())
-        # A second run is stopped for nothing, and what was scored without a judge stands
+        # A second run pays for ten that are asked again, and what was scored without a judge stands
         bare_cli(*asked, ANSWERKEY_JUDGE_KEY="none", code=4)
-        assert judge.n_requests == 40
+        assert judge.n_requests == 50
     scored = query(home, "SELECT metric, count(*) FROM measurements WHERE status = 'scored' GROUP BY ALL")
     assert scored == [("contains", 12)]

@@ -1,9 +1,12 @@
 """Two releases before judges that are not the same for both, or decide nothing: the gate must not pass on it."""
 
 import json
+import re
 
 import pytest
 
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_server import UNTESTED, Body, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
@@ -26,8 +29,6 @@ def strict(body):
 
 
 def right_in_the_check(data):
-    from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-
     return any(
         known.least == 1.0
         for known in MeaningMatch().known_answers(())
@@ -195,3 +196,69 @@ def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_pa
         assert f"the judge gave 1.000 to {n} of the 100 answers of 200 characters or more" in text
     assert text.count("the judge gave 1.000") == 2
     assert "new: meaning_match: the judge gave 1.000 to 98" in words(bare_cli("compare", "old", "new", *home))
+
+
+def test_a_judge_that_changed_under_its_name_between_two_releases_is_no_pass(bare_cli, tmp_path, home):
+    samples = [Sample(row["id"], "", row["references"], row["question"]) for row in rows("any", right=N)]
+    known = MeaningMatch().known_answers(samples)
+    right = {(one.sample.question, one.sample.answer): one.least == 1.0 for one in known}
+
+    def judge(wrong_on, brain):
+        """As often wrong on the questions of the check as is tolerated, each time on others."""
+
+        def of_body(body):
+            data = data_of(body)
+            asked = data["question"], data["answer"]
+            return verdict(match=right[asked] != (asked[1] in wrong_on)) if asked in right else brain(body)
+
+        return of_body
+
+    def evaluate(release, name="a", ending="", **kinds):
+        answers = [row | {"answer": f"{row['answer']}{ending}"} for row in rows(release, **kinds)]
+        file = jsonl(tmp_path / f"{release}.jsonl", answers)
+        asked = ("--judge", f"openai/{name}@{server.url}", "--dataset", "d", "--metrics", "meaning_match")
+        return words(bare_cli("evaluate", file, *asked, "--home", home, code=0))
+
+    def gated(old, new):
+        result = bare_cli("gate", old, new, "--primary", FIELD, "--margin", "0.03", "--home", home)
+        return result.stdout.split()[0], words(result)
+
+    said = "another model may answer under its name"
+    changed = "a judge changed under its name, and some of the scores are from before and some from after"
+    with JudgeServer(judge((), strict)) as server:
+        assert said not in evaluate("fa", right=75)
+        server.brain = judge([one.sample.answer for one in known[:16:4]], lenient)
+        assert said in evaluate("fb", right=50, sure=25)
+        outcome, text = gated("fa", "fb")
+        assert (outcome, changed in text) == ("INCOMPLETE", True), text
+        assert changed in words(bare_cli("compare", "fa", "fb", "--home", home))
+        # Answers that were all judged by what it is now
+        evaluate("fc", ending=" So it is.", right=50, sure=25)
+        evaluate("fd", ending=" So it is.", right=40, sure=35)
+        assert gated("fc", "fd")[0] == "INCONCLUSIVE"
+        # Or by a judge of another name
+        evaluate("fa", "b", right=75)
+        evaluate("fb", "b", right=50, sure=25)
+        assert gated("fa", "fb")[0] == "INCONCLUSIVE"
+
+
+def test_a_call_that_a_cascade_saved_is_counted_once(bare_cli, tmp_path, home):
+    """Two releases give the same answers, one of them twice; the next run takes what is known."""
+    answers = [
+        {"id": f"{n}", "question": f"Which town is by lake {n}?", "answer": f"It is {name}.", "reference": name}
+        for n, name in enumerate(first + last for first in TOWNS for last in ("bin", "dal", "fosa", "garen", "hulia"))
+    ]
+    both = [row | {"release": release} for release in ("old", "new") for row in answers]
+    with JudgeServer(lambda _body: verdict(match=True)) as server:
+        judge = ("--judge", f"openai/a@{server.url}", "--cascade", "0.1", "--metrics", "meaning_match", *UNTESTED)
+
+        def calls_saved(rows):
+            result = bare_cli("evaluate", jsonl(tmp_path / "towns.jsonl", rows), *judge, "--home", home, code=0)
+            return int(re.search(r"(\d+) calls saved: the offline judge decided", words(result))[1])
+
+        saved = calls_saved([*both, both[-1] | {"id": "again"}])
+        assert saved == len(answers) - server.n_requests > 0
+        assert calls_saved(both) == 0
+
+
+TOWNS = [f"{first}{last}" for first in ("Bra", "Dro", "Fel", "Gul", "Kor", "Mir") for last in ("na", "lo", "si", "te")]

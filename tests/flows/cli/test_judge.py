@@ -161,7 +161,7 @@ def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path, home):
 
 
 def test_check_asks_a_judge_the_known_questions_alone(bare_cli, server):
-    """The judge says no to everything. The second time the ledger has its replies."""
+    """The judge says no to everything. The second time the ledger has its replies, of which it asks for ten again."""
     asked = ("judge", f"openai/gpt-4o-mini@{server.url}", "--check", "--metric", "meaning_match")
     foreseen = bare_cli(*asked, "--dry-run")
     assert (foreseen.returncode, server.n_requests) == (0, 0)
@@ -174,7 +174,7 @@ def test_check_asks_a_judge_the_known_questions_alone(bare_cli, server):
     [row] = json.loads(bare_cli(*asked, "--json").stdout)
     assert (row["check"].popitem()[1], len(row["wrong"])) == ([[0.0, 0.0, 20, 20], [1.0, 1.0, 20, 0]], 20)
     assert row["failed"].startswith("judge stopped: openai/gpt-4o-mini@127.0.0.1:")
-    assert server.n_requests == 40
+    assert server.n_requests == 50
 
 
 @pytest.mark.parametrize(

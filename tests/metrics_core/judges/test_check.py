@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core import Sample
-from answerkey.metrics_core.judges.check import failed_group, groups_of
+from answerkey.metrics_core.judges.check import N_AGAIN, asked_before, failed_group, groups_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.known_answer import ORDER, shipped
 from answerkey.metrics_core.judges.row_questions import generated
@@ -21,6 +21,7 @@ from tests.metrics_core.judges.asking import always, ask, count, failure, match,
 
 SHIPPED = {name: tuple(shipped(name)) for name in ("meaning_match", "ground_truth_similarity")}
 ROWS = samples(60)
+NEW_ROWS = [replace(row, answer=f"answer {1_000 + n}") for n, row in enumerate(ROWS)]
 N_CHECK = 40
 
 
@@ -156,10 +157,45 @@ def test_the_check_comes_before_the_rows_and_a_second_run_pays_nothing(judge_ser
     assert set(before[:N_CHECK]) == set(right_answers(ROWS))
     assert server.n_requests == N_CHECK + len(ROWS)
     assert [one.outcome for one in ask(ROWS, asked)] == [one.outcome for one in first]
-    # The answers of another release are judged after the same questions
-    answers = [replace(row, answer=f"answer {1_000 + n}") for n, row in enumerate(ROWS)]
-    assert statuses(ask(answers, asked)) == {"scored": len(ROWS)}
-    assert server.n_requests == N_CHECK + 2 * len(ROWS)
+    # The answers of another release are judged after the same questions, of which some are asked again
+    assert estimate_cost(asked.metric(MeaningMatch), NEW_ROWS).checks == N_AGAIN
+    assert statuses(ask(NEW_ROWS, asked)) == {"scored": len(ROWS)}
+    assert server.n_requests == N_CHECK + N_AGAIN + 2 * len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("n_moved", "n_wavering", "changed", "status"),
+    [
+        (2, 0, False, "scored"), (3, 0, True, "scored"), (3, 1, False, "scored"), (4, 1, True, "scored"),
+        (0, 10, False, "skipped"), (10, 0, True, "skipped"),
+    ],
+)  # fmt: skip
+def test_another_model_under_the_name_of_a_judge_is_noticed_beyond_what_a_judge_wavers(
+    n_moved, n_wavering, changed, status, judge_server, tmp_path, caplog
+):
+    server = judge_server(judge())
+    asked = checked(server, ledger=str(tmp_path))
+    ask(ROWS, asked)
+    [(_, alone)] = asked.metric(MeaningMatch).alone()
+    again = [one.sample.answer for one in asked_before(alone, alone.known_answers(ROWS))]
+    moved, wavering = again[:n_moved], again[n_moved : n_moved + n_wavering]
+    right, other = judge(), {match(None): mismatch(None), mismatch(None): match(None)}
+    times = Counter()
+
+    def brain(body):
+        answer = data_of(body)["answer"]
+        times[answer] += 1
+        return other[right(body)] if answer in moved or (answer in wavering and times[answer] == 1) else right(body)
+
+    server.brain = brain
+    before = server.n_requests
+    with caplog.at_level(logging.WARNING, "answerkey"):
+        measurements = ask(NEW_ROWS, asked)
+    line = f"gave another verdict than in earlier runs on {n_moved} of 10 questions that it was asked again, and wavers"
+    assert (line in caplog.text) == changed
+    assert statuses(measurements) == {status: len(ROWS)}
+    n_rows = len(ROWS) if status == "scored" else 0
+    assert server.n_requests - before == N_AGAIN + n_moved + n_wavering + 30 * changed + n_rows
 
 
 @pytest.mark.parametrize("metric", [MeaningMatch, GroundTruthSimilarity])
@@ -192,16 +228,17 @@ def test_some_errors_and_half_of_the_verdicts_are_forgiven(brain, reason, judge_
     assert reason is None or reason in only_reason(measurements)
 
 
-def test_a_stopped_judge_is_stopped_again_for_nothing_and_goes_on_without_a_check(judge_server, tmp_path):
+def test_a_stopped_judge_is_stopped_again_for_little_and_goes_on_without_a_check(judge_server, tmp_path):
     server = judge_server(match)
 
     def run(check):
         return statuses(ask(ROWS, checked(server, model="openai/stopped", ledger=str(tmp_path), check=check)))
 
-    assert [run("auto"), run("auto"), server.n_requests] == [{"skipped": 60}, {"skipped": 60}, N_CHECK]
-    assert (run("never"), server.n_requests) == ({"scored": 60}, N_CHECK + 60)
+    n_calls = N_CHECK + N_AGAIN
+    assert [run("auto"), run("auto"), server.n_requests] == [{"skipped": 60}, {"skipped": 60}, n_calls]
+    assert (run("never"), server.n_requests) == ({"scored": 60}, n_calls + 60)
     # What the ledger has needs no check
-    assert (run("auto"), server.n_requests) == ({"scored": 60}, N_CHECK + 60)
+    assert (run("auto"), server.n_requests) == ({"scored": 60}, n_calls + 60)
 
 
 def test_where_the_check_does_not_reach_the_judge_the_rows_say_why(judge_server):

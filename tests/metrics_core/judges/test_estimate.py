@@ -1,15 +1,19 @@
 """What an estimate says, against what is then really asked."""
 
+import json
+
 import pytest
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.judges.cascade import trial_of
+from answerkey.metrics_core.judges.check import checked
 from answerkey.metrics_core.judges.estimate import estimate_cost
+from answerkey.metrics_core.judges.rubric import metric_of, read_rubric
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-from tests.judge_server import agreeable
-from tests.metrics_core.judges.asking import rows, setup
+from tests.judge_server import agreeable, data_of
+from tests.metrics_core.judges.asking import rows, samples, setup
 
 METRICS = [MeaningMatch, GroundTruthSimilarity]
 PARIS, CAPITAL = ["Paris is the capital. It lies on the Seine."], "What is the capital?"
@@ -94,6 +98,39 @@ def test_nothing_to_ask_costs_nothing(judge_server):
     metric = asking(MeaningMatch, judge_server(agreeable), "our-own")
     assert estimate_cost(metric, SAMPLES[5:]) == Cost("meaning_match", 3, 0, 0, 0, 0, 0.0)
     assert estimate_cost(metric, iter([])) == Cost("meaning_match", 0, 0, 0, 0, 0, 0.0)
+
+
+NO_EXAMPLES = "{name: short, inputs: [answer], criterion: It is short., scale: yes/no}"
+
+
+@pytest.mark.parametrize(
+    ("rubric", "changes", "checks"),
+    [
+        # Four examples, of which one is a row too
+        ("politeness", {}, 3),
+        (NO_EXAMPLES, {}, 0),
+        # Its rows lack the context, but for two
+        ("faithfulness", {}, 3),
+        ("politeness", {"repeats": 3}, 3),
+    ],
+    ids=["examples", "no examples", "rows without an input", "repeats"],
+)
+def test_a_rubric_asks_what_was_estimated(rubric, changes, checks, judge_server, tmp_path):
+    metric = metric_of(read_rubric(rubric))
+    label_by_answer = {one.sample.answer: one.verdict for one in metric.rubric.examples}
+    first_label = metric.rubric.scale[0][0]
+
+    def brain(body):
+        data = data_of(body)
+        return json.dumps({"reason": "It reads so.", "verdict": label_by_answer.get(data["answer"], first_label)})
+
+    server = judge_server(brain)
+    asked = asking(metric, server, ledger=str(tmp_path), check="auto", **changes)
+    example = metric.rubric.examples[:1]
+    rows = [*samples(12), *(one.sample for one in example), Sample("blank", " ", [], "What?", context=["Nothing."])]
+    foreseen = estimate_cost(asked, rows)
+    checked(asked, rows).measure(rows)
+    assert (server.n_requests, foreseen.checks) == (foreseen.calls, checks)
 
 
 def test_a_cascade_estimates_all_calls_and_how_many_less_it_may_take(judge_server):

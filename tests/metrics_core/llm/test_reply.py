@@ -1,4 +1,4 @@
-"""Reading replies: golden cases, what fails closed and with which code, named scores, and laws over any text."""
+"""Reading replies: golden cases, what fails closed and with which code, scores, and laws over any text."""
 
 import json
 import pickle
@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from answerkey.metrics_core.llm.reply import (
     DEEPEST,
     Code,
-    ReplyScore,
     Unreadable,
     number_of,
     read_object,
-    read_scores,
+    read_score,
     reason_of,
 )
 from answerkey.metrics_core.llm.untrusted import quoted
 
-N_EXTRACTION, N_PARSER = 6, 16
+N_EXTRACTION = 6
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 # In lower case, as they are read; and no text has a tab or a form feed, which would be a backslash of LaTeX.
@@ -195,7 +194,7 @@ def test_a_cut_tail_is_a_conflict(whole, cut, data):
 @example("}" * 20_000)
 @example("{1}" * 20_000)
 def test_arbitrary_text_raises_nothing_but_unreadable(reply):
-    for read in (read_object, lambda reply: read_scores(reply, ["S"]), lambda reply: read_scores(reply, ["S", "T"])):
+    for read in (read_object, lambda reply: read_score(read_object(reply), "S")):
         try:
             read(reply)
         except Unreadable as error:
@@ -204,45 +203,7 @@ def test_arbitrary_text_raises_nothing_but_unreadable(reply):
             assert len(error.message) <= 200
 
 
-# Named scores
-
-
-@pytest.mark.parametrize("index", range(N_PARSER))
-def test_golden_parser(index, shared):
-    cases = golden(shared, "parser")
-    assert len(cases) == N_PARSER
-    case = cases[index]
-    status = case.get("status")
-    if status in {"no_score_fields", "not_object", "no_answer"}:
-        assert code_of(case["reply"], lambda reply: read_scores(reply, case["declared"])) == status
-        return
-    [(name, score)] = read_scores(case["reply"], case["declared"]).items()
-    problem = {None: None, "skipped_null": "null", "unreadable": "unreadable"}[status]
-    assert (name, score.value, score.problem) == (case["declared"][0], case["value"], problem)
-    assert score.reason == json.loads(case["reply"]).get("reason", score.reason)
-    assert score.reason == case.get("reason", score.reason) != ""
-
-
-def test_scores_are_found_under_their_names_and_an_unreadable_one_leaves_the_others_alone():
-    reply = (
-        '{"relevance": {"score": 5, "reason": "a"}, "TONE": {"score": " Yes "}, "Safe": {"score": false}, "x": 1,'
-        ' "B": {"score": "high", "reason": "r"}, "C": {"score": null}}'
-    )
-    assert read_scores(reply, ["Relevance", "Tone", "safe", "missing", "B", "C"]) == {
-        "Relevance": ReplyScore(5.0, "a", None),
-        "Tone": ReplyScore(1.0, "", None),
-        "safe": ReplyScore(0.0, "", None),
-        "B": ReplyScore(None, "r", "unreadable"),
-        "C": ReplyScore(None, "", "null"),
-    }
-
-
-def test_a_flat_score_counts_where_one_is_declared():
-    reply = '{"score": true, "reason": ["same fact", "other words"]}'
-    for name in ("S", "score"):
-        assert read_scores(reply, [name]) == {name: ReplyScore(1.0, "same fact, other words", None)}
-    with pytest.raises(Unreadable, match='its fields are "score, reason"'):
-        read_scores(reply, ["A", "B", "C"])
+# Scores
 
 
 @pytest.mark.parametrize(
@@ -256,7 +217,7 @@ def test_a_flat_score_counts_where_one_is_declared():
     ],
 )
 def test_no_score_is_guessed(reply, code):
-    assert code_of(reply, lambda reply: read_scores(reply, ["S"])) == code
+    assert code_of(reply, lambda reply: read_score(read_object(reply), "S")) == code
 
 
 @pytest.mark.parametrize(
