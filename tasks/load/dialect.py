@@ -76,6 +76,8 @@ class RecordReader:
         self._source = itertools.islice(lines, dialect.n_skipped, None)
         self.n_lines = dialect.n_skipped
         """Lines of all records so far, with those above the names of the columns."""
+        self.n_taken = dialect.n_skipped
+        """Lines that were taken from the file so far: in the end, as many as there are in records."""
         self._lines: list[str] = []
         """Lines that were taken from the source, from the first one of the next record on."""
         self._n_columns = 0
@@ -124,6 +126,7 @@ class RecordReader:
     def _take(self, n_lines: int) -> bool:
         """Take lines from the source, and put marks for text that csv would take for syntax."""
         lines = list(itertools.islice(self._source, n_lines))
+        self.n_taken += len(lines)
         text = "".join(lines)
         if self._dialect.newline == "\n" and text.count("\r") > text.count("\r\n"):
             lines = [re.sub(r"\r(?!\n|$)", _CR, line) for line in lines]

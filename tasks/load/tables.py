@@ -68,10 +68,9 @@ def read_csv(file: Path, work: Path) -> Iterator[Raw]:
     # Before anything is scored: nobody could tell which rows are missing
     if doubt := reader.doubt():
         raise UserError(f"{file}: {doubt}")
-    with dialect.open(file) as text:
-        n_lines = sum(1 for _ in text)
-    if reader.n_lines != n_lines:
-        raise UserError(f"{file}: {reader.n_lines:,} of {n_lines:,} lines were read; write it as JSON Lines or Parquet")
+    if reader.n_lines != reader.n_taken:
+        lines = f"{reader.n_lines:,} of {reader.n_taken:,} lines"
+        raise UserError(f"{file}: {lines} were read; write it as JSON Lines or Parquet")
 
 
 def _column_names(header: list[str], file: Path) -> list[str]:

@@ -21,8 +21,6 @@ from answerkey.tasks.validate.contract import Severity, reserved
 from answerkey.tasks.validate.library import as_suite, failure_of, great_expectations, problem, validated
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pandas as pd
     import pyarrow as pa
 
@@ -91,12 +89,6 @@ class Suite:
         ]
 
 
-def _no_positions() -> npt.NDArray[np.int64]:
-    import numpy as np
-
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(slots=True)
 class Found:
     """What the rows say about an expectation: the positions of those that break it, ascending from 0."""
@@ -104,7 +96,7 @@ class Found:
     success: bool = True
     n_rows: int = 0
     n_missing: int = 0
-    positions: npt.NDArray[np.int64] = field(default_factory=_no_positions)
+    positions: list[int] = field(default_factory=list)
     observed: Any = None
 
 
@@ -329,17 +321,14 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Found]:
         if expectation.rows:
             present = of_rows.n_rows - of_rows.n_missing
             held = (present - len(of_rows.positions)) / max(present, 1)
-            of_rows.success = not len(of_rows.positions) or held >= expectation.mostly
+            of_rows.success = not of_rows.positions or held >= expectation.mostly
     return found
 
 
 def _add(found: Found, result: Any) -> None:
-    import numpy as np
-
     found.n_rows += int(result.result.get("element_count", 0))
     found.n_missing += int(result.result.get("missing_count", 0))
-    positions = np.asarray(result.result.get("unexpected_index_list") or (), dtype=np.int64)
-    found.positions = np.concatenate([found.positions, positions])
+    found.positions += map(int, result.result.get("unexpected_index_list") or ())
 
 
 def _results(own: Suite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[tuple[int, Any]]:

@@ -14,10 +14,6 @@ from answerkey.tasks.validate.measures import flags_of
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
-    import numpy.typing as npt
-
-    Positions = npt.NDArray[np.int64]
 
 _MOST_CACHED = 1_000
 """Positions; where more rows break the rules, they are checked in each run."""
@@ -27,7 +23,7 @@ _known: dict[str, list[list[int]]] = {}
 
 def breaking(
     db: duckdb.DuckDBPyConnection, table: str, rules: Sequence[Rule], home: Path | None = None
-) -> list[Positions]:
+) -> list[list[int]]:
     """Return the positions, from 0 and ascending, of the rows that break each rule.
 
     DuckDB makes a column of flags for each rule, and Great Expectations checks that all of them are 0. If equal flags
@@ -40,20 +36,18 @@ def breaking(
     Raises:
         UserError: an expectation could not be run, which is not the same as rows that break it.
     """
-    import numpy as np
-
     fingerprint, frames = flags_of(db, table, rules)
     key = content_hash([[rule.name for rule in rules], fingerprint])
     in_home = cached(home) if home else {}
     positions = _known.get(key, in_home.get(key))
     if positions is None:
         suite = Suite("contract", tuple(map(_expectation, rules)), "")
-        positions = [found.positions.tolist() for found in check_rows(suite, frames)]
+        positions = [found.positions for found in check_rows(suite, frames)]
     if sum(map(len, positions)) <= _MOST_CACHED:
         _known[key] = positions
         if home and key not in in_home:
             add_to_cache(home, {key: positions})
-    return [np.asarray(of_rule, dtype=np.int64) for of_rule in positions]
+    return positions
 
 
 def _expectation(rule: Rule) -> Expectation:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -140,7 +141,7 @@ def validate(
             for rule, of_rule in zip(rules, positions, strict=True)
         ]
         broken += own_rows
-        off = [set(of_rule.tolist()) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
+        off = [set(of_rule) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
         with parquet_writer(quarantine, quarantine_schema()) as out:
             unread = _copy_rejects(rejects, out) if rejects else {}
             stays = _stays(staged, db, broken)
@@ -189,7 +190,7 @@ class _Broken:
 
     rule: Rule
     first: Group
-    positions: npt.NDArray[np.int64]
+    positions: Sequence[int]
     tolerated: bool = False
     count: int = 0
     rows: list[Place] = field(default_factory=list)
@@ -365,7 +366,7 @@ def _stays(staged: str, db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken]
     """Whether every row is accepted as it is: nothing puts one into quarantine, and there is no label to understand."""
     import pyarrow.parquet as pq
 
-    if any(len(one.positions) for one in broken if one.rule.reason):
+    if any(one.positions for one in broken if one.rule.reason):
         return False
     [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
     return not labelled and bool(pq.read_schema(staged).equals(staged_schema()))
@@ -388,7 +389,7 @@ def _split(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if good is None and not any(len(one.positions) for one in broken):
+    if good is None and not any(one.positions for one in broken):
         return int(pq.read_metadata(staged).num_rows)
     n_rows = 0
     rules = [one.rule for one in broken if one.rule.reason]
@@ -432,16 +433,16 @@ def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], sta
 
     bits, bit = np.zeros(marks.num_rows, dtype=np.int64), 0
     for one in broken:
-        first_and_end = np.searchsorted(one.positions, (start, start + marks.num_rows))
-        rows = one.positions[slice(*first_and_end)] - start
+        first, end = (bisect_left(one.positions, position) for position in (start, start + marks.num_rows))
+        rows = np.array(one.positions[first:end], dtype=np.int64) - start
         one.count += len(rows)
         one.rows += (_place(batch, row) for row in rows[: 3 - len(one.rows)].tolist())
         if one.rule.detail:
             one.details.update(marks[one.rule.column].to_numpy()[rows].tolist())
         if one.rule.reason:
-            first = rows[bits[rows] == 0]
-            one.first.count += len(first)
-            one.first.rows += (_place(batch, row) for row in first[: 3 - len(one.first.rows)].tolist())
+            first_broken = rows[bits[rows] == 0]
+            one.first.count += len(first_broken)
+            one.first.rows += (_place(batch, row) for row in first_broken[: 3 - len(one.first.rows)].tolist())
             bits[rows] |= 1 << bit
             bit += 1
     return bits
