@@ -256,24 +256,3 @@ def submitted(page, deployed, before):
     return within(lambda: deployed.runs_of("evaluate")[before:], AGAIN_S)
 
 
-def schedule_in_a_browser(deployed, name, cron):
-    """Change the time of the only schedule of a deployment, as people do: again, where the page was still being redrawn
-    and what was typed went with it."""
-
-    def is_saved():
-        [found] = deployed.deployment(name)["schedules"]
-        return found["schedule"]["cron"] == cron
-
-    def saved(page):
-        page.goto(address, wait_until="networkidle")
-        page.locator(".deployment-schedule__menu button").click()
-        page.get_by_text("Edit", exact=True).last.click()
-        form = page.locator(".p-modal")
-        form.locator("xpath=.//*[normalize-space() = 'Value']/following::input[1]").first.fill(cron)
-        form.get_by_role("button", name="Save").click()
-        # Typed once more, it is the same time.
-        return within(is_saved, 15.0)
-
-    address = f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}"
-    with in_a_browser() as page:
-        wait_until(lambda: saved(page), "the new time")
