@@ -611,7 +611,7 @@ def _directed(words: tuple[str, ...], reference: Text) -> bool:
 _JOINING = word_list("joining")
 
 
-_RELATIVES = word_list("relatives")
+_RELATIVES, _OWNING = word_list("relatives"), frozenset(("of", "s"))
 
 
 def relative(case: Case) -> Ruling | None:
@@ -620,10 +620,10 @@ def relative(case: Case) -> Ruling | None:
     >>> relative(Case.of(read("Who wrote it?"), read("Ada Brown's brother"), read("Ada Brown"))).rule
     'other_name'
     """
-    said = [token for token in _plain(case.head) if token not in ("of", "s")]
+    said = [token for token in _plain(case.head) if token not in _OWNING]
     around = [token for token in said if stem(token) not in case.reference.stem_set]
-    named = len(said) - len(around) == len(case.reference.content_stems)
-    if not named or len(around) != 1 or around[0] not in _RELATIVES or around[0] in case.question.tokens:
+    owned = not _OWNING.isdisjoint(case.head.tokens) and len(said) - len(around) == len(case.reference.content_stems)
+    if not owned or len(around) != 1 or around[0] not in _RELATIVES or around[0] in case.question.tokens:
         return None
     return Ruling("other_name", "mismatch", "the answer names a relative of the one whom the reference names")
 
