@@ -157,6 +157,6 @@ def listening():
 def test_scoring_traces_tells_which_rule_is_at_work(tmp_path):
     with listening() as told:
         score_traces(Tracing(rules=[str(ROOT / "examples/rules")], only=["faq-words"]), str(tmp_path / "home"))
-    assert [one.what for one in told] == ["select faq-words", "token_overlap", "token_overlap", "commit"]
-    first, last = told[1:3]
+    assert [one.what for one in told] == ["select faq-words", "load rows", "token_overlap", "token_overlap", "commit"]
+    first, last = told[2:4]
     assert (first.done, last.done) == (0, last.total) and last.total
