@@ -32,8 +32,6 @@ HELPDESK = _read("helpdesk/questions.jsonl")
 DESK = {release: _answers(release) for release in ("v1", "v2", "v3", "v4")}
 
 
-
-
 def _cells(first):
     """The cells after the first one of the README's only table row that starts with `first`."""
     [line] = [line for line in README.splitlines() if line.startswith(f"| {first} |")]

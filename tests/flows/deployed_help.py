@@ -254,5 +254,3 @@ def submitted(page, deployed, before):
     if button.is_visible():
         button.click()
     return within(lambda: deployed.runs_of("evaluate")[before:], AGAIN_S)
-
-
