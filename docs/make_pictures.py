@@ -4,15 +4,21 @@ Pages are photographed in a light and a dark scheme: `NAME.png` and `NAME-dark.p
 run, in the dark one of its own.
 """
 
+import fcntl
 import html
 import os
+import pty
+import re
+import shlex
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -50,8 +56,7 @@ def main() -> None:
             subprocess.run([*COMMAND, *EVALUATE, "--quiet"], env=environment, check=False, stdout=subprocess.DEVNULL)
             photograph_form(browser, address)
             photograph_graph(browser, address)
-        text = subprocess.run([*COMMAND, *EVALUATE], env=environment, check=True, capture_output=True, text=True).stdout
-        photograph_terminal(browser, "make evaluate", text)
+        photograph_terminal(browser, "make evaluate", on_a_terminal([*COMMAND, *EVALUATE], environment))
         for scheme, suffix in SCHEMES.items():
             page = browser.new_page(viewport={"width": 1100, "height": 625}, color_scheme=scheme)
             page.goto((Path(folder) / "pages/helpdesk/v2-v1.html").as_uri())
@@ -90,9 +95,27 @@ def free_port() -> int:
         return int(any_socket.getsockname()[1])
 
 
+def on_a_terminal(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a command prints on a terminal of 150 columns, without its colours."""
+    terminal, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", 50, 150, 0, 0))
+    environment = {**environment, "TERM": "xterm", "COLUMNS": "150"}
+    process = subprocess.Popen(command, env=environment, stdout=side, stderr=subprocess.DEVNULL)
+    os.close(side)
+    printed = b""
+    # Reading fails once nobody has the other side open any more
+    with suppress(OSError):
+        while piece := os.read(terminal, 65_536):
+            printed += piece
+    os.close(terminal)
+    if process.wait():
+        sys.exit(f"{shlex.join(command)}: exit code {process.returncode}")
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\r\n", "\n")
+
+
 def photograph_terminal(browser: Browser, command: str, text: str) -> None:
     """Show what a command prints as a terminal would."""
-    page = browser.new_page(viewport={"width": 960, "height": 100})
+    page = browser.new_page(viewport={"width": 1310, "height": 100})
     page.set_content(TERMINAL.format(command=html.escape(command), text=html.escape(text)))
     page.screenshot(path=DOCS / "terminal.png", full_page=True)
 
