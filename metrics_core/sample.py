@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from answerkey.metrics_core.text import is_blank
 
 _canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
@@ -176,11 +174,7 @@ def content_hash(value: object) -> str:
 
     Lone surrogates, which JSON files can smuggle into a Python text, are hashed rather than refused.
     """
-    try:
-        canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        canonical = _canonical(value).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(canonical, digest_size=16).hexdigest()
+    return hashlib.blake2b(_canonical(value).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def truth(text: str) -> bool | None:
