@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
     from answerkey.metrics_core.gate.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
+    from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
@@ -101,11 +102,8 @@ def report(  # noqa: PLR0913
     ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         from answerkey.tasks.publish.page.build import build_page
-        from answerkey.tasks.publish.page.html import write
 
-        page = build_page(home, ids, comparisons=pairs, gates=gates, primary=by)
-        with writing(html):
-            write(page, html)
+        write_page(build_page(home, ids, comparisons=pairs, gates=gates, primary=by), html)
         print(html)
     else:
         _print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
@@ -304,6 +302,18 @@ def check_folder(html: Path | None, home: Home) -> None:
     pages = home.local / FOLDER
     if html.resolve().is_relative_to(pages.resolve()):
         raise UserError(f"{html}: answerkey writes and removes the pages in {pages}; name another folder")
+
+
+def write_page(page: Page, file: Path) -> None:
+    """Write a page for the browser.
+
+    Raises:
+        UserError: it cannot be written there.
+    """
+    from answerkey.tasks.publish.page.html import write
+
+    with writing(file):
+        write(page, file)
 
 
 @contextmanager

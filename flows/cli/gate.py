@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gated, writing
+from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gated, write_page, writing
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
@@ -144,11 +144,7 @@ def _write(
         UserError: the file cannot be written.
     """
     if file.suffix == ".html":
-        from answerkey.tasks.publish.page.html import write
-
-        page = _page(home, verdict)
-        with writing(file):
-            write(page, file)
+        write_page(_page(home, verdict), file)
         return
     if file.suffix == ".json":
         text = json_text(verdict.as_dict(), indent=2) + "\n"

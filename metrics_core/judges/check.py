@@ -133,11 +133,13 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
     for model, asking in judges:
         kept = asked_before(asking, questions)
         measurements = _asked(asking, questions)
-        how_changed = _how_changed(asking, kept, measurements, n_judges=len(judges))
+        fresh = _asked(asking, kept, again=_AGAIN)
+        how_changed = _how_changed(asking, measurements, fresh, n_judges=len(judges))
         if how_changed:
+            # Earlier replies say nothing of it
             changed.append(f"{model.label} {how_changed}")
-        # Of a judge that has changed, earlier replies say nothing
-        measurements |= _asked(asking, questions if how_changed else kept, again=_AGAIN)
+            fresh = _asked(asking, questions, again=_AGAIN)
+        measurements |= fresh
 
         answered = replies[model.label] = [
             (question, measurement.values[metric.main.name])
@@ -186,16 +188,19 @@ def _asked(asking: JudgeMetric, questions: Sequence[KnownAnswer], again: str = "
 
 def _how_changed(
     asking: JudgeMetric,
-    kept: Sequence[KnownAnswer],
     earlier: Mapping[KnownAnswer, Measurement],
+    fresh: Mapping[KnownAnswer, Measurement],
     *,
     n_judges: int,
 ) -> str:
-    """How a judge has shown that it is another model than in earlier runs; nothing if it has not."""
-    fresh = _asked(asking, kept, again=_AGAIN)
+    """How a judge has shown that it is another model than in earlier runs; nothing if it has not.
+
+    Args:
+        fresh: its verdicts on the questions that it was asked again.
+    """
     n_compared = sum(isinstance(measurement.outcome, Scored) for measurement in fresh.values())
     field = asking.main.name
-    differing = [question for question in kept if _differ(question, field, earlier[question], fresh[question])]
+    differing = [question for question in fresh if _differ(question, field, earlier[question], fresh[question])]
 
     # A judge that wavers gives either verdict when it is asked once more
     once_more = _asked(asking, differing, again=_ONCE_MORE)
