@@ -57,7 +57,7 @@ def alike(a: str, b: str) -> float:
         # R. for Richard; a single initial is weak evidence.
         return 0.5 if a[0] == b[0] and long > 2 else 0.0
     # The length ratio rules out a match, by distance as well as by prefix.
-    if short <= 3 or 5 * short < 3 * long or _denied(a, b):
+    if short <= 3 or 5 * short < 3 * long:
         return 0.0
     distance = Levenshtein.distance(a, b, score_cutoff=long // 2)
     ratio = 1 - distance / long
@@ -65,10 +65,9 @@ def alike(a: str, b: str) -> float:
         ratio = min(ratio, _INSIDE)
     elif a[:4] == b[:4] and Prefix.similarity(a, b) >= 0.6 * long:
         ratio = max(ratio, HIT)
-    return ratio if ratio >= 0.6 else 0.0
+    return ratio if ratio >= 0.6 and not _denied(a, b) else 0.0
 
 
-@lru_cache(maxsize=65_536)
 def _denied(a: str, b: str) -> bool:
     """Whether a prefix or an ending turns the meaning round: "legal" and "illegal", "hypotension" and "hypertension",
     "chloride" and "chlorate"."""

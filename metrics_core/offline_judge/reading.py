@@ -58,6 +58,7 @@ _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 # A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
 _SIGNED = re.compile(r"(?<!\w)([^\W\d_])(\+\+?|#)(?!\w)")
 _NAMES_OF_SIGNS = {"#": "sharp", "+": "plus", "++": "plusplus"}
+_INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DECADE = re.compile(r"\d0s")
 _CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
@@ -98,6 +99,12 @@ class Text:
     def dates(self) -> tuple[Date, ...]:
         """The dates that the tokens name."""
         return tuple(dates(self.tokens))
+
+    @cached_property
+    def plain(self) -> tuple[str, ...]:
+        """The tokens without articles, initials as one: "J. K." as "jk"."""
+        joined = _INITIALS.sub("", " ".join(self.tokens))
+        return tuple([token for token in joined.split() if token not in ("the", "a", "an")])
 
     @cached_property
     def said(self) -> tuple[str, ...]:

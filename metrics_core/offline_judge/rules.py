@@ -105,18 +105,9 @@ def clear(case: Case) -> bool:
 def same_text(case: Case) -> Ruling | None:
     """The texts are equal apart from form and articles."""
     alike_in_form = case.answer.raw.casefold() == case.reference.raw.casefold()
-    if case.answer.content_stems and (alike_in_form or _plain(case.answer) == _plain(case.reference)):
+    if case.answer.content_stems and (alike_in_form or case.answer.plain == case.reference.plain):
         return Ruling("same_text", "match", "the answer equals the reference apart from its form")
     return None
-
-
-def _plain(text: Text) -> tuple[str, ...]:
-    """The tokens without articles, initials as one: "J. K." as "jk"."""
-    joined = _INITIALS.sub("", " ".join(text.tokens))
-    return tuple([token for token in joined.split() if token not in ("the", "a", "an")])
-
-
-_INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 
 
 def same_number(case: Case) -> Ruling | None:
@@ -314,7 +305,7 @@ _EXCLUDING = re.compile(
 
 def _excluded(case: Case) -> bool:
     """ "Anyone but Paris": the only mention of the reference is what the answer sets aside."""
-    wanted = [stem for stem in case.reference.content_stems if stem in case.answer.stems]
+    wanted = [stem for stem in case.reference.content_stems if stem in case.answer.stem_set]
     if not wanted or case.answer.stems.count(wanted[0]) != 1:
         return False
     at = case.answer.stems.index(wanted[0])
@@ -341,7 +332,7 @@ _OPPOSITES = frozenset(frozenset(map(lemma, pair.split())) for pair in TABLES["o
 
 def _turned_round(case: Case) -> bool:
     """Whether the answer has all words of the reference but one, in their order, and the opposite of that one."""
-    said, wanted = ([lemma(token) for token in _plain(text)] for text in (case.head, case.reference))
+    said, wanted = ([lemma(token) for token in text.plain] for text in (case.head, case.reference))
     missing = set(wanted) - set(said)
     if len(missing) != 1 or case.head.negated != case.reference.negated:
         return False
@@ -453,8 +444,8 @@ _SCALES, _LARGEST_IN_MILLIONS = (1e3, 1e6, 1e9), 1e5
 
 
 def _apart(one: Quantity, other: Quantity, scale: float) -> bool:
-    small, large = sorted((one.value, other.value))
-    return small < _LARGEST_IN_MILLIONS and large == small * scale
+    small, large = sorted((one.value, other.value), key=abs)
+    return abs(small) < _LARGEST_IN_MILLIONS and large == small * scale
 
 
 def only_measure(text: Text) -> Quantity | None:
@@ -516,7 +507,7 @@ def stated(case: Case) -> Ruling | None:
     reference, answer = case.reference, case.answer
     if not reference.said or len(reference.said) > _LONGEST_VALUE or len(sentences(answer.raw)) > 1:
         return None
-    if not set(_plain(reference)).issubset(_plain(case.head)):
+    if not set(reference.plain).issubset(case.head.plain):
         return None
     if not clear(case) or answer.negated or is_refusal(answer.normal):
         return None
@@ -535,7 +526,7 @@ _LONGEST_VALUE, _MOST_ADDED = 4, 2
 
 def _stands_alone(case: Case, added: set[str]) -> bool:
     """Whether the words of the reference stand in the answer, in order, and are no part of a longer name."""
-    wanted, said = _plain(case.reference), _plain(case.head)
+    wanted, said = case.reference.plain, case.head.plain
     capitals = {token for word in case.head.raw.split() if word[:1].isupper() for token in read(word).tokens}
     for start in range(len(said) - len(wanted) + 1):
         if said[start : start + len(wanted)] != wanted:
@@ -620,7 +611,7 @@ def relative(case: Case) -> Ruling | None:
     >>> relative(Case.of(read("Who wrote it?"), read("Ada Brown's brother"), read("Ada Brown"))).rule
     'other_name'
     """
-    said = [token for token in _plain(case.head) if token not in _OWNING]
+    said = [token for token in case.head.plain if token not in _OWNING]
     around = [token for token in said if stem(token) not in case.reference.stem_set]
     owned = not _OWNING.isdisjoint(case.head.tokens) and len(said) - len(around) == len(case.reference.content_stems)
     if not owned or len(around) != 1 or around[0] not in _RELATIVES or around[0] in case.question.tokens:

@@ -108,18 +108,18 @@ def says(text: Text) -> int:
 
 _SURE = r"(?:of course|absolutely|certainly|definitely|indeed)"
 _REPLY = re.compile(
-    rf"(?P<yes>{_SURE}(?!\w| not)|y\W*$)|(?P<no>{_SURE} not\b|not at all\b|by no means\b|n\W*$)"
-    r"|(?P<short>(?:it|he|she|they|there|that|this|you|we) (?:is|are|was|were|does|do|did|has|have|had|can|could|will"
-    r"|would|should|must|may)(?P<denied> not)?\W*$)"
+    rf"{_SURE}(?!\w| not)|y\W*$|(?P<no>{_SURE} not\b|not at all\b|by no means\b|n\W*$)"
+    r"|(?:it|he|she|they|there|that|this|you|we) (?:is|are|was|were|does|do|did|has|have|had|can|could|will"
+    r"|would|should|must|may)(?P<denied> not)?\W*$"
 )
 """A reply in other words than yes and no: "of course", "it is", "it is not"."""
 
 
 @lru_cache(maxsize=16_384)
 def _says(raw: str) -> int:
-    parts = [read(shelled(part)) for part in sentences(raw)]
     if matched := _REPLY.match(read(raw).normal):
-        return 1 if matched["yes"] or (matched["short"] and not matched["denied"]) else -1
+        return -1 if matched["no"] or matched["denied"] else 1
+    parts = [read(shelled(part)) for part in sentences(raw)]
     first, last = _begins(parts[0]), _begins(parts[-1]) or _sole(parts[-1])
     if len(parts) == 1 or not last:
         return first

@@ -200,6 +200,7 @@ def test_every_rule_is_tried_above():
         ("Who beat Ada?", "Ada beat Eve", "Eve"),
         # A number in thousands, a rounded one, one beside others, another year.
         (MANY, "137 million", "137"),
+        ("What is the balance?", "-137 million", "-137"),
         ("How far?", "5.1 miles", "5 miles"),
         (WHEN, "It ended in 1944.", "1945"),
         # Two names of one thing, a date that says less, a title, a number of something else.
