@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -78,7 +77,7 @@ def _shown() -> Iterator[None]:
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.INFO)
     # Handlers that are made meanwhile keep it, so it works afterwards as well.
-    sys.stderr = _Above(stderr, console)
+    sys.stderr = _Above(console)
     try:
         with shown:
             yield
@@ -191,8 +190,8 @@ def _clock(seconds: float) -> str:
 class _Above(io.TextIOBase):
     """Standard error whose lines stand above the bars, wrapped between words; a path in them is not broken."""
 
-    def __init__(self, stream: TextIO, console: Console) -> None:
-        self._stream, self._console, self._begun = stream, console, ""
+    def __init__(self, console: Console) -> None:
+        self._console, self._begun = console, ""
         # Of its own: threads log meanwhile, and one that is writing may be told something by a signal.
         self._guard = threading.RLock()
 
@@ -207,12 +206,15 @@ class _Above(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """See io."""
+        """See io.
+
+        Leaves the stream alone, which the console has flushed: this is called when this is garbage, too, by whichever
+        thread collects it, and a thread that waits for the stream when the process ends would leave it locked.
+        """
         with self._guard:
             if self._begun:
                 self._console.print(Text(self._begun), soft_wrap=True, end="")
                 self._begun = ""
-            self._stream.flush()
 
     def isatty(self) -> bool:
         """See io."""
@@ -220,4 +222,4 @@ class _Above(io.TextIOBase):
 
     def fileno(self) -> int:
         """See io."""
-        return self._stream.fileno()
+        return self._console.file.fileno()
