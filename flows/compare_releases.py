@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from answerkey.flows import steps
-from answerkey.flows.environment import FINDING
+from answerkey.flows.environment import DETAIL
 from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, tag_verdicts
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import completed, flow
@@ -59,7 +59,7 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
                 level=comparing.level,
             )
             for warning in pair.warnings:
-                log.warning(warning, extra=FINDING)
+                log.warning(warning, extra=DETAIL)
             steps.publish_comparison(pair)
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
             tag_verdicts(run, gates)

@@ -75,25 +75,21 @@ class PrintableLines(logging.Formatter):
         return "\n".join(map(printable, super().format(record).split("\n")))
 
 
-FINDING = {"finding": True}
-"""Marks a line of the log that a command which ends with a table or a verdict prints there."""
 DETAIL = {"detail": True}
-"""Marks a line of the log that a Prefect server shows, and a terminal does not."""
+"""Marks a line of the log that a Prefect server shows, and a terminal does not: a command ends with what it says."""
 
 
 @contextmanager
-def running(home: Home, *, quiet: bool = True, findings: bool = False) -> Iterator[None]:
+def running(home: Home, *, quiet: bool = True) -> Iterator[None]:
     """Around a command's import and call of a flow: its server, its log on standard error, and signals.
 
     Args:
         home: its server, if `answerkey serve` keeps one, takes part unless the user has named another.
         quiet: show only warnings.
-        findings: show what the flow has found, too.
     """
     use_kept_server(home)
     handler = _log_to_terminal(logging.WARNING if quiet else logging.INFO)
     handler.addFilter(lambda record: not getattr(record, "detail", False))
-    handler.addFilter(lambda record: findings or not getattr(record, "finding", False))
     try:
         with started_here():
             yield

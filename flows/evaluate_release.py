@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.flows import steps
 from answerkey.flows.command_line import command_line
-from answerkey.flows.environment import DETAIL, FINDING
+from answerkey.flows.environment import DETAIL
 from answerkey.flows.fan_out import fan_out
 from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
 from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
@@ -278,7 +278,7 @@ def decide(
     gated = steps.gate(home, old, new, policy, dataset, wait_for=wait_for)
     verdict = gated.verdict.outcome
     level = logging.INFO if verdict == "PASS" else logging.WARNING
-    log.log(level, f"{verdict}: {gated.verdict.sentence}", extra=FINDING)
+    log.log(level, f"{verdict}: {gated.verdict.sentence}", extra=DETAIL)
     return gated
 
 

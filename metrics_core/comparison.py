@@ -156,6 +156,12 @@ class Comparison(Displayed):
         return self.overall[0].name if self.overall else ""
 
     @property
+    def is_complete(self) -> bool:
+        """Whether both releases have the same samples, and every field a difference."""
+        differences = [row.difference for row in self.overall]
+        return None not in differences and not self.n_only_old + self.n_only_new
+
+    @property
     def overall(self) -> tuple[FieldComparison, ...]:
         """The rows about all samples, without slices."""
         return tuple(row for row in self.rows if row.slice == ALL)

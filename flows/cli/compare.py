@@ -345,6 +345,9 @@ def print_compared_reports(
     With `all_fields` they are compared once more, since more fields need a larger correction. What was stored about the
     headline fields stays.
     """
+    from rich.markup import escape
+
+    from answerkey.flows.cli.layout import show
     from answerkey.tasks.compare.compare import compare_all, stored_comparisons
     from answerkey.tasks.gate.verdicts import exit_code, stored_verdicts
     from answerkey.tasks.publish.text import first_is_old
@@ -355,8 +358,12 @@ def print_compared_reports(
         both = [(pair.old, pair.new) for pair in pairs]
         pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
     reports = read_reports(home, report_ids)
-    why_old = first_is_old(*(report.release for report in reports)) if old_is_first else ""
-    _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, why_old=why_old)
+    if pairs and old_is_first and not as_json:
+        show(escape(first_is_old(*(report.release for report in reports))))
+    # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule.
+    compared = {report_id for pair in pairs if pair.is_complete for report_id in (pair.old, pair.new)}
+    brief = compared == {report.report_id for report in reports if report.status == "COMPLETE"} == set(report_ids)
+    _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, brief=brief)
     return exit_code(gates, asked=gated)
 
 
@@ -369,16 +376,16 @@ def _print_against(
     as_json: bool,
     by: str | None = None,
     all_fields: bool = False,
-    why_old: str = "",
+    brief: bool = False,
 ) -> None:
-    """What the gate says, how the reports compare with a baseline, and then the reports themselves."""
+    """What the gate says, how the reports compare with a baseline, and then the reports themselves.
+
+    With `brief`, without what holds of the rules, and without the means, which the comparison has.
+    """
     from dataclasses import asdict
 
-    from rich.markup import escape
-
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs, print_verdict
-    from answerkey.flows.cli.layout import show
-    from answerkey.flows.cli.tables import print_reports
+    from answerkey.flows.cli.tables import print_remarks, print_reports
 
     if as_json:
         content = {
@@ -389,10 +396,12 @@ def _print_against(
         print_json(content)
         return
     for gated in gates:
-        print_verdict(gated)
+        print_verdict(gated, brief=brief)
         print()
     if pairs:
-        show(*([escape(why_old)] if why_old else []))
-        print_pairs(pairs, by_slice=False)
+        print_pairs(pairs, by_slice=False, verdicts=gates)
         print()
-    print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)
+    if brief:
+        print_remarks(reports, home=home, with_depth=not gates)
+    else:
+        print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)

@@ -22,6 +22,7 @@ from answerkey.tasks.publish.tables import needed
 from answerkey.tasks.publish.text import (
     BASES,
     DETECTABLE,
+    HUMAN,
     NEEDED,
     headline,
     human_note,
@@ -53,19 +54,28 @@ _KINDS = {
 }
 
 
-_WIDE = ("clusters", "p adjusted", "detectable", "needed", "fixed/broken")
+_WIDE = ("clusters", HUMAN, "p adjusted", "detectable", "needed", "fixed/broken")
 """Columns of a comparison that are printed when asked for."""
 
 
 def print_pairs(
-    pairs: Sequence[Comparison], *, by_slice: bool, wide: bool = False, samples: Sequence[LargestChange] = ()
+    pairs: Sequence[Comparison],
+    *,
+    by_slice: bool,
+    wide: bool = False,
+    samples: Sequence[LargestChange] = (),
+    verdicts: Sequence[ReleaseVerdict] = (),
 ) -> None:
     """Each comparison: a table of the fields on all samples, then one of each field's slices, then the warnings.
 
-    With `wide`, tables also say on how many samples a finding rests, its p-value, and what the samples can show.
+    With `wide`, tables also say on how many samples a finding rests, its p-value, what the samples can show, and what
+    human labels say of each field. The sentence above the table leaves out numbers that one of the `verdicts`, printed
+    before, has.
     """
+    decided = {(gated.old, gated.new): gated.verdict for gated in verdicts if gated.deciding_field == gated.primary}
     for place, pair in enumerate(pairs):
-        show(*([""] if place else []), *_pair(pair, by_slice=by_slice, wide=wide))
+        sentence = headline(pair, pair.primary, decided.get((pair.old, pair.new)))
+        show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide))
     if samples:
         show("", *_samples(samples))
 
@@ -76,13 +86,13 @@ def pair_json(pair: Comparison) -> dict[str, object]:
     return {**asdict(pair), "rows": rows}
 
 
-def _pair(pair: Comparison, *, by_slice: bool, wide: bool) -> Iterator[Table | str]:
+def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool) -> Iterator[Table | str]:
     n_common = pair.n_common - pair.n_changed
     yield title_line(f"{pair.old} → {pair.new}: {n_common:,} samples in both")
     # How many samples have a number is said where that is not all of them.
     left_out = [] if wide else [*_WIDE, *(["samples"] if {row.n_common for row in pair.overall} <= {n_common} else [])]
     if pair.overall:
-        yield escape(headline(pair, pair.primary))
+        yield escape(sentence)
         yield tables.comparison("", pair.overall).without(*left_out)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
@@ -93,7 +103,9 @@ def _pair(pair: Comparison, *, by_slice: bool, wide: bool) -> Iterator[Table | s
         yield f"[dim]{DETECTABLE}[/dim]"
     if wide and any(map(needed, pair.overall)):
         yield f"[dim]{NEEDED}[/dim]"
-    yield from (f"[dim]{note}[/dim]" for note in (*undetectable(pair), family_note(pair), human_note(pair)) if note)
+    if wide and (note := human_note(pair)):
+        yield f"[dim]{note}[/dim]"
+    yield from (f"[dim]{note}[/dim]" for note in (*undetectable(pair), family_note(pair)) if note)
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 
@@ -210,14 +222,17 @@ def _drawn(table: Table, means: Sequence[_Ends]) -> Table:
     return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
-def print_verdict(gated: ReleaseVerdict) -> None:
-    """The verdict and its sentence, then a line a rule."""
+def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
+    """The verdict and its sentence, then a line a rule; with `brief`, a rule that does not hold and is not in it."""
     verdict = gated.verdict
+    if brief:
+        left = [rule for rule in verdict.rules if rule.outcome != "PASS" and rule.sentence not in verdict.sentence]
+        verdict = replace(verdict, rules=tuple(left))
     # The sentences have the numbers.
     page = tables.rules("", verdict).without("value", "samples")
-    basis = [f"basis: {BASES[verdict.basis]}"] if verdict.basis else []
+    basis = [f"basis: {BASES[verdict.basis]}"] if verdict.basis and not brief else []
     notes = [f"[yellow]![/yellow] {_printable(note)}" for note in verdict.notes]
-    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *basis, *notes, page)
+    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *basis, *notes, *([page] if page.rows else []))
 
 
 def print_calibration(found: Calibration) -> None:

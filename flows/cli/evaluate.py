@@ -77,7 +77,7 @@ def at_work(home: Home, *, quiet: bool) -> Iterator[None]:
     """Around a command's import and call of a flow that scores or asks: see `running`, with bars of its progress."""
     from answerkey.flows.cli.progress import bars
 
-    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+    with running(home, quiet=quiet), bars(quiet=quiet):
         yield
 
 

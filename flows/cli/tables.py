@@ -22,7 +22,7 @@ from answerkey.tasks.publish.text import number, price, spent_on_judges
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
-from answerkey.tasks.reports.manifest import judge_warnings, saved
+from answerkey.tasks.reports.manifest import check_notes, depth_warnings, judge_warnings, saved, uniform_warnings
 from answerkey.tasks.reports.report import Report, labels
 
 if TYPE_CHECKING:
@@ -71,6 +71,23 @@ def print_reports(
         show("", *_samples(report, some))
 
 
+def print_remarks(reports: Sequence[Report], *, home: Home, with_depth: bool) -> None:
+    """What else is to be known of reports whose scores were printed by a comparison, and how to see more of them.
+
+    `with_depth`: how many of the primary metric's answers are outside the training data of the offline judge.
+    """
+    metric = primary(reports).partition(".")[0]
+    lines = [
+        f"[dim]each release, and its slices: {escape(pasted(home, 'report', *(r.report_id for r in reports)))}[/dim]"
+    ]
+    for report in reports:
+        depth = depth_warnings(report.manifest, [metric]) if with_depth else []
+        warnings = [*check_notes(report.manifest), *depth, *uniform_warnings(report.manifest)]
+        about = [*_size(report), *(f"  {escape(one_line(warning))}" for warning in warnings)]
+        lines += about if warnings or report.message or report.quarantined else []
+    show(*lines, *_spent(reports))
+
+
 def _lowest(home: Home, reports: Sequence[Report], by: str | None, samples: int) -> list[tuple[LowestScore, ...]]:
     """Of each report, where any are asked for. One that lacks the field, which another has, has none."""
     if not samples:
@@ -102,6 +119,14 @@ def _with_passes(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
 
 
 def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
+    yield from _size(report)
+    within = [f"{name} {number(found)}" for name in names if (found := report.variance_within(name)) is not None]
+    if within:
+        yield f"  variance between the answers to one question: {', '.join(within)}"
+    yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest))
+
+
+def _size(report: Report) -> Iterator[str]:
     several = f" to {report.n_questions:,} questions" if report.n_questions != report.n_total else ""
     notes = [f"{report.n_total:,} answers{several}", *([] if report.status == "COMPLETE" else [report.status])]
     if quarantined := sum(count for _, count in report.quarantined):
@@ -109,10 +134,6 @@ def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
     if report.message:
         yield from (f"  {escape(part)}" for part in report.message.split("; "))
-    within = [f"{name} {number(found)}" for name in names if (found := report.variance_within(name)) is not None]
-    if within:
-        yield f"  variance between the answers to one question: {', '.join(within)}"
-    yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest))
 
 
 def _spent(reports: Sequence[Report]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from answerkey.tasks.publish.artifacts import report_file
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import from_template
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.text import DECISIONS, NONE, count, dollars
+from answerkey.tasks.publish.text import NONE, count, decision, dollars
 from answerkey.tasks.reports.headline import headlines
 from answerkey.tasks.reports.report import ReportPoint, moments, read_report
 from answerkey.tasks.warehouse.home import Home
@@ -51,11 +51,11 @@ class ListedVerdict:
 
     @property
     def title(self) -> str:
-        """Both releases, with their versions where they are the same one, and what the gate says."""
+        """What the gate says, and the two releases, with their versions where they are the same one."""
         new, old = self.new, self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
         names = [name.rpartition(" v")[0] or name for name in (new, old)]
         shown = names if names[0] != names[1] else [new, old]
-        return f"{' against '.join(shown)}: {DECISIONS[self.outcome]}"
+        return f"{decision(self.outcome, shown[0])} in place of {shown[1]}"
 
 
 @dataclass(frozen=True, slots=True)

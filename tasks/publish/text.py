@@ -36,13 +36,12 @@ BASES: Mapping[str, str] = {
     "given": "scores that came with the answers",
 }
 """What a verdict rests on, in words."""
-DECISIONS: Mapping[str, str] = {
-    "PASS": "may ship",
-    "FAIL": "may not ship",
-    "INCONCLUSIVE": "not decided",
-    "INCOMPLETE": "cannot be decided",
+_DECISIONS: Mapping[str, str] = {
+    "PASS": "Ship",
+    "FAIL": "Do not ship",
+    "INCONCLUSIVE": "Not decided yet:",
+    "INCOMPLETE": "Cannot be decided:",
 }
-"""What an outcome of a gate means for a release."""
 MEANINGS: Mapping[str, str] = {
     "PASS": "A loss as large as the margin is ruled out. That the new release is better is not said.",
     "FAIL": "The new release loses more than the margin.",
@@ -61,6 +60,15 @@ MEANINGS: Mapping[str, str] = {
 _NO_FINDING = "is not shown to differ from"
 
 
+def decision(outcome: str, release: str) -> str:
+    """What an outcome of a gate means for a release.
+
+    >>> decision("FAIL", "v2"), decision("INCONCLUSIVE", "v2")
+    ('Do not ship v2', 'Not decided yet: v2')
+    """
+    return f"{_DECISIONS[outcome]} {release}"
+
+
 def number(value: float | None) -> str:
     """Three decimals, or a dash where there is no number."""
     return NONE if value is None else f"{value:.3f}"
@@ -71,16 +79,25 @@ def count(n: float | None) -> str:
     return NONE if n is None else f"{n:,.0f}"
 
 
-def signed(value: float | None) -> str:
-    """A difference with its sign, also where it is plus; zero has none.
+def signed(value: float | None, *marks: float) -> str:
+    """A difference with its sign, also where it is plus, and digits enough to tell it from the `marks`; zero has none.
 
     >>> signed(0.0535), signed(-0.00021), signed(0.0)
     ('+0.053', '-0.0002', '0.000')
     """
     if value is None:
         return NONE
-    size = f"{abs(value):.{decimals(value, 0.0)}f}"
+    size = f"{abs(value):.{decimals(value, *marks, 0.0)}f}"
     return size if float(size) == 0 else f"{'+' if value > 0 else '-'}{size}"
+
+
+def points(value: float, *marks: float) -> str:
+    """A difference of shares, in percentage points, with digits enough to tell it from 0 and from the `marks`.
+
+    >>> points(0.14), points(-0.0004), points(-0.0298, -0.03)
+    ('+14.0', '-0.04', '-2.98')
+    """
+    return f"{100 * value + 0.0:+.{max(1, decimals(value, *marks, 0.0) - 2)}f}"
 
 
 def percent(value: float | None) -> str:
@@ -255,9 +272,8 @@ def human_note(comparison: Comparison) -> str | None:
     if not n:
         return None
     return (
-        f"{HUMAN}: the difference in human labels over all these samples, estimated from the {n:,} with a label in "
-        "both reports and from the scores of all (prediction-powered inference, PPI++). Every line estimates the same "
-        "number. Valid if the labelled samples are drawn at random"
+        f"{HUMAN}: of all samples, estimated from the {n:,} that people labelled in both releases and from these "
+        "scores (PPI++); valid if those were drawn at random"
     )
 
 

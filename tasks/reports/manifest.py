@@ -269,10 +269,16 @@ def named(manifest: Mapping[str, Any]) -> str:
     return "; then ".join(filter(None, (judge.get("about", ""), models)))
 
 
-def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """The answers outside the training data of the offline judge: one sentence for metrics with the same counts."""
+def depth_warnings(manifest: Mapping[str, Any], metrics: Sequence[str] = ()) -> list[str]:
+    """The answers outside the training data of the offline judge: one sentence for metrics with the same counts.
+
+    Args:
+        metrics: those that are looked at; by default all.
+    """
     alike: dict[str, list[str]] = {}
     for metric, counts in noted(manifest, "out_of_depth").items():
+        if metrics and metric not in metrics:
+            continue
         why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
         n = sum(counts["why"].values())
         sentence = f"{n:,} of {counts['of']:,} answers are outside the offline judge's training data: {why}"

@@ -1,6 +1,7 @@
 """The gate as the last step of an evaluation, and which registered releases are evaluated."""
 
 import json
+import re
 
 import pytest
 
@@ -87,6 +88,23 @@ def _events_say_it(ask, sentence):
         "dataset": "gated", "release": "gated-b", "report": "gated/gated-b/v1", "baseline": "gated/gated-a/v1",
         "outcome": "FAIL", "basis": "text", "sentence": sentence,
     }  # fmt: skip
+
+
+def test_a_run_prints_each_number_once_and_the_means_too_where_a_sample_is_missing(cli, tmp_path, home):
+    policy = tmp_path / "gate.yaml"
+    policy.write_text(POLICY)
+    rows = [
+        answer(i, "yes" if i < right else "no") | {"release": name}
+        for name, right in (("old", 50), ("new", 50))
+        for i in range(60)
+    ]
+    options = ("--metrics", "exact_match", "--baseline", "old", "--policy", policy, "--dataset", "brief", "--quiet")
+    complete = cli("evaluate", jsonl(tmp_path / "a.jsonl", rows), *options, code=3).stdout
+    assert complete.count("0.833") == 4 and "outcome" not in complete and "2 releases on brief" not in complete
+    assert "each release, and its slices: answerkey report brief/old/v1 brief/new/v1" in complete
+
+    missing = cli("evaluate", jsonl(tmp_path / "b.jsonl", rows[:-1]), *options).stdout
+    assert "2 releases on brief" in missing and re.search(r"scored/total +60/60 +59/59", missing)
 
 
 @pytest.mark.nightly

@@ -18,7 +18,6 @@ from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     CheckSummary,
     Corrected,
-    Distribution,
     FieldSummary,
     LabelAgreement,
     Page,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     import duckdb
 
 _SQL = statements(__name__)
-BINS = 20
 _MOST_REFUSED = 100
 _RAW_CHARS = 2_000
 
@@ -103,7 +101,6 @@ def build_page(
             summary=summary(releases, named, said, chosen),
             warnings=warnings(releases, named, checks, n_quarantined),
             comparisons=named,
-            distributions=_distributions(warehouse, labels, binary),
             failures=_failures(warehouse, labels),
             checks=checks,
             n_quarantined=n_quarantined,
@@ -147,20 +144,6 @@ def _field(name: str, reports: Sequence[Report], binary: bool) -> FieldSummary:
     summary = LABEL_FIELD.description if metric == LABEL else notes[0].summary if notes else ""
     lower = any(report.lower_is_better(name) for report in reports)
     return FieldSummary(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary, lower)
-
-
-def _distributions(
-    warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str], binary: set[str]
-) -> tuple[Distribution, ...]:
-    """Counts of every field of the reports in `labels` (id to label). Bins span 0 to 1, or more where values do."""
-    found = []
-    rows = warehouse.execute(_SQL["distributions"], {"ids": list(labels), "bins": BINS}).fetchall()
-    for name, report_id, low, high, bins, missing in rows:
-        counts = [bins.get(place, 0) for place in range(BINS)]
-        if name in binary:
-            counts = [sum(counts[:-1]), counts[-1]]
-        found.append(Distribution(name, labels[report_id], low, high, tuple(counts), missing))
-    return tuple(found)
 
 
 def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -> Table:

@@ -6,22 +6,6 @@ WHERE report_id = ANY($ids) GROUP BY report_id
 SELECT metric || '.' || field FROM scores WHERE report_id = ANY($ids) AND status = 'scored'
 GROUP BY ALL HAVING bool_and("value" IN (0, 1))
 
--- name: distributions
-WITH chosen AS (
-    SELECT report_id, metric || '.' || field AS name, "value" AS x FROM scores WHERE report_id = ANY($ids)
-), spans AS (
-    SELECT name, least(0, floor(coalesce(min(x), 0) * 5) / 5) AS low,
-           greatest(1, ceil(coalesce(max(x), 1) * 5) / 5) AS high
-    FROM chosen GROUP BY name
-), binned AS (
-    SELECT report_id, name, low, high, x,
-           -- What has no score is in no bin: least() would pass over the NULL, and put it into the last one.
-           if(x IS NULL, NULL, least($bins - 1, floor((x - low) / (high - low) * $bins))::INTEGER) AS bin
-    FROM chosen JOIN spans USING (name)
-)
-SELECT name, report_id, any_value(low), any_value(high), coalesce(histogram(bin), MAP {}), count(*) - count(x)
-FROM binned GROUP BY name, report_id ORDER BY name, list_position($ids, report_id)
-
 -- name: failures
 WITH rows AS (
     SELECT DISTINCT report_id, metric, sample_id, repeat, status, coalesce(reason, '') AS reason

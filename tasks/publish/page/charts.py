@@ -1,4 +1,4 @@
-"""The plots of the page as plain SVG: intervals, distributions, and a history.
+"""The plots of the page as plain SVG: intervals and a history.
 
 Colours are CSS variables, so one drawing follows the light, the dark and the printed page. Every number in a plot also
 stands in a table beside it; to a screen reader the drawing is one image, and its title says what it shows.
@@ -16,8 +16,8 @@ from markupsafe import Markup
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.escape import typeset, visible
-from answerkey.tasks.publish.page.model import Distribution, Page
-from answerkey.tasks.publish.text import number, percent, signed
+from answerkey.tasks.publish.page.model import Page
+from answerkey.tasks.publish.text import number, signed
 from answerkey.tasks.reports.report import ReportPoint
 
 WIDE, NARROW = 1000, 290
@@ -36,7 +36,7 @@ SHAPES = {
 PALETTE = len(SHAPES)
 """How many colours and shapes the page has for releases."""
 
-_ROW, _LOW_ROW, _BIN_ROW, _TALLEST_BIN, _SLICE_ROW, _HISTORY = 42, 30, 50, 28, 13, 170
+_ROW, _LOW_ROW, _SLICE_ROW, _HISTORY = 42, 30, 13, 170
 """Heights in pixels: of a row with a name above its mark, or beside it, of a histogram, its tallest bar, and so on."""
 _LETTER, _WIDEST_NAME = 7, 400
 """Widths in pixels: of a letter, about, and of the column of names beside the marks of a wide plot, at most."""
@@ -57,7 +57,6 @@ class Plots:
 
     decisive: dict[str, Markup]
     intervals: dict[str, dict[str, Markup]]
-    distributions: dict[str, dict[str, Markup]]
     differences: Sequence[dict[str, Markup]]
     slices: dict[str, dict[str, Markup]]
     history: dict[str, dict[str, Markup]]
@@ -72,7 +71,6 @@ def plots(page: Page) -> Plots:
     return Plots(
         decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
         intervals=_named((name, _one(interval_plot(page, name))) for name in page.headlines),
-        distributions=_named((name, _one(distribution_plot(page, name))) for name in page.headlines),
         differences=[_two(partial(difference_plot, comparison, page.headlines)) for comparison in page.comparisons],
         slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
         history=_named(
@@ -205,50 +203,6 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     return _svg(f"{page.primary} by {column}, with 95 % intervals", width, height + _AXIS, shapes)
 
 
-def distribution_plot(page: Page, name: str) -> Markup | None:
-    """How the scores of one METRIC.FIELD are spread, a histogram per release; shares of 0 and 1 where it is binary."""
-    found = [one for one in page.distributions if one.field == name]
-    if not found:
-        return None
-    binary = any(one.binary for one in page.fields if one.name == name)
-    height = (_ROW if binary else _BIN_ROW) * len(found)
-    domain = found[0].low, found[0].high
-    shapes = [] if binary else list(_ticks_below(domain, NARROW, height))
-    for place, one in enumerate(found):
-        top = place * (_ROW if binary else _BIN_ROW)
-        shapes += _shares(one, top) if binary else _bins(one, top)
-        shapes.append(_text(0, top + 14, _short(one.release), "start"))
-        shapes.append(_text(NARROW, top + 14, _share_label(one) if binary else _missing(one), "end"))
-    return _svg(f"{name}: how many rows have which score", NARROW, height + (4 if binary else _AXIS), shapes)
-
-
-def _bins(one: Distribution, top: float) -> Iterator[Markup]:
-    step, most, bottom = NARROW / len(one.counts), max(1, *one.counts), top + 0.97 * _BIN_ROW
-    for turn, n in enumerate(one.counts):
-        if n:
-            tall = max(1.5, n / most * _TALLEST_BIN)
-            yield _rect(turn * step, bottom - tall, step * 0.92, tall, "var(--accent)")
-
-
-def _shares(one: Distribution, top: float) -> Iterator[Markup]:
-    """Ones from the left, then zeros, then what has no score."""
-    total, start = sum(one.counts) + one.n_missing, 0.0
-    tones = ("var(--accent)", "var(--bar)", "var(--paper)")
-    for n, tone in zip((one.counts[1], one.counts[0], one.n_missing), tones, strict=True):
-        if n:
-            yield _rect(start, top + 0.55 * _ROW, n / total * NARROW, 0.3 * _ROW, tone)
-            start += n / total * NARROW
-
-
-def _share_label(one: Distribution) -> str:
-    scored = sum(one.counts)
-    return typeset(f"{percent(one.counts[1] / scored)} of {scored:,}") if scored else "no score"
-
-
-def _missing(one: Distribution) -> str:
-    return f"{one.n_missing:,} without a score" if one.n_missing else ""
-
-
 def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Markup | None:
     """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature."""
     moments = [one for one in history if one.field == name and one.mean is not None]
@@ -330,12 +284,6 @@ def _line(
     look += Markup(' stroke-linecap="round" stroke-opacity="0.55"') if faint else ""
     return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="{}"{}/>').format(
         _px(x1), _px(y1), _px(x2), _px(y2), tone, thickness, look
-    )
-
-
-def _rect(x: float, y: float, width: float, height: float, tone: str) -> Markup:
-    return Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>').format(
-        *map(_px, (x, y, width, height)), tone
     )
 
 

@@ -16,7 +16,18 @@ from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
 from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.tables import history, rules
-from answerkey.tasks.publish.text import BASES, MEANINGS, dollars, finding, human_note, number, signed, spent_on_judges
+from answerkey.tasks.publish.text import (
+    BASES,
+    MEANINGS,
+    dollars,
+    finding,
+    human_note,
+    number,
+    percent,
+    points,
+    signed,
+    spent_on_judges,
+)
 from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
@@ -129,6 +140,10 @@ def environment(*, autoescape: bool = True) -> Environment:
         "family_note": family_note,
         "finding": finding,
         "human_note": human_note,
+        "number": number,
+        "percent": percent,
+        "points": points,
+        "signed": signed,
         "spent_on_judges": spent_on_judges,
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }

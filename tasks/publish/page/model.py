@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from answerkey.metrics_core.comparison import ALL, Comparison
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import DECISIONS
+from answerkey.tasks.publish.text import decision
 from answerkey.tasks.reports.report import Report, ReportPoint
 
 ValueWithEnds = tuple[float | None, float | None, float | None]
@@ -56,18 +56,6 @@ class Warning:
     serious: bool
     title: str
     details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """How many rows of a release fall into each of the equally wide bins from `low` to `high`."""
-
-    field: str
-    release: str
-    low: float
-    high: float
-    counts: tuple[int, ...]
-    n_missing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +173,6 @@ class Page:
     summary: str
     warnings: tuple[Warning, ...]
     comparisons: tuple[Comparison, ...]
-    distributions: tuple[Distribution, ...]
     failures: Table
     checks: tuple[CheckSummary, ...]
     n_quarantined: int
@@ -201,20 +188,37 @@ class Page:
 
     @property
     def title(self) -> str:
-        """The page in a few words: what is compared, and what the gate says; of several verdicts, how many say what."""
-        counts = Counter(gated.verdict.outcome for gated in self.gates)
-        said = [(counts[outcome], DECISIONS[outcome]) for outcome in reversed(PRECEDENCE) if counts[outcome]]
+        """The decision; of several verdicts, how many say what; without a verdict, what is compared."""
         if len(self.gates) > 1:
-            olds = ", ".join(dict.fromkeys(gated.old for gated in self.gates))
-            return f"{len(self.gates)} releases against {olds}: {', '.join(f'{n} {what}' for n, what in said)}"
-        pairs = [(one.new, one.old) for one in self.gates] + [(one.new, one.old) for one in self.comparisons]
-        if len(set(pairs)) == 1:
-            names = " against ".join(pairs[0])
-        elif len(self.releases) > MOST_NAMED:
-            names = f"{len(self.releases)} releases"
-        else:
-            names = ", ".join(one.label for one in self.releases)
-        return f"{names}: {said[0][1]}" if said else names
+            counts = Counter(gated.verdict.outcome for gated in self.gates)
+            outcomes = ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE[::-1] if counts[outcome])
+            return f"{self.subject}: {outcomes}"
+        return decision(self.gates[0].verdict.outcome, self.gates[0].new) if self.gates else self.subject
+
+    @property
+    def subject(self) -> str:
+        """What is compared."""
+        if len(self.gates) > 1:
+            return f"{len(self.gates)} releases against {', '.join(dict.fromkeys(gated.old for gated in self.gates))}"
+        pairs = {(one.new, one.old) for one in self.gates} | {(one.new, one.old) for one in self.comparisons}
+        if len(pairs) == 1:
+            [(new, old)] = pairs
+            return f"{new} against {old}"
+        if len(self.releases) > MOST_NAMED:
+            return f"{len(self.releases)} releases"
+        return ", ".join(release.label for release in self.releases)
+
+    @property
+    def decisive(self) -> FieldComparison | None:
+        """The primary field in the newest comparison; None where the newest verdict is about another."""
+        if not self.comparisons or (self.gates and self.gates[-1].new != self.comparisons[-1].new):
+            return None
+        return next((row for row in self.comparisons[-1].overall if row.name == self.primary), None)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the mean of the primary field is a share of the answers: its numbers are 0 and 1."""
+        return any(field.binary for field in self.fields if field.name == self.primary)
 
     @property
     def incomplete(self) -> bool:

@@ -110,7 +110,7 @@ function drawSummary() {
   // Two releases that answered no common sample have no changes to count.
   if (!several || !box || !moves.some(([, , n]) => n)) return;
   const links = moves.map(([kind, name, n]) => h("a", { class: kind, href: `#show=${kind}` }, `${count(n)} ${name}`));
-  box.append(...links, h("span", { class: "muted" }, ` by ${state.field}, `, isolated(releases[state.old]), " → ", isolated(releases[state.new])));
+  box.replaceChildren(...links, h("span", { class: "muted" }, ` by ${state.field}, `, isolated(releases[state.old]), " → ", isolated(releases[state.new])));
   box.hidden = false;
 }
 

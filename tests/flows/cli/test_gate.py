@@ -259,11 +259,14 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     assert lines[worst + 7 :] == ["", "[All answers side by side](https://example.com/run/7)"]
     assert any(line.startswith("| exact\\_match.match \\>= -0.05 | FAIL | -0.500 [") for line in lines)
     page = (tmp_path / "gate.html").read_text(encoding="utf-8")
-    assert "<title>new against old: may not ship · d</title>" in page
+    assert "<title>Do not ship new · d</title>" in page
     assert "new must not ship in place of old: exact_match.match went from 0.833 to 0.333" in page
+    figures = re.search(r'<div class="figures">(.*?)</section>', page, re.DOTALL)[1]
+    shown = [html.unescape(re.sub("<.*?>", "", part)) for part in re.findall(r'<p class="figure">(.*?)</p>', figures)]
+    assert shown == ["33.3\u00a0%", "\u221250.0 points", "0 better30 worse"]
     result = bare_cli("report", "new", "--baseline", "old", *options, "--html", tmp_path / "report.html")
     assert (result.returncode, result.stdout) == (1, f"{tmp_path / 'report.html'}\n"), result.stderr
-    assert "<title>new against old: may not ship · d</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>Do not ship new · d</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     result = bare_cli("report", "new", "--baseline", "old", *options)
     shown = result.stdout
     assert result.returncode == 1
@@ -271,6 +274,4 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
         shown.index("FAIL  new must") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("2 releases on d")
     )
     bare_cli("gate", "gone", "new", *options, "--output", tmp_path / "none.html", code=4)
-    assert "<title>new against gone: cannot be decided · d</title>" in (tmp_path / "none.html").read_text(
-        encoding="utf-8"
-    )
+    assert "<title>Cannot be decided: new · d</title>" in (tmp_path / "none.html").read_text(encoding="utf-8")

@@ -63,8 +63,8 @@ CASES: dict[str, tuple[int, str, str, str, str, str]] = {
     ),
     "judge in depth": (
         0, RIGHT, PLAIN, "PASS", "judge",
-        "By the judge alone, not checked against people: new may ship in place of old, every rule holds: "
-        f"{SAME}; a loss of 0.02 or more is ruled out.",
+        f"new may ship in place of old, every rule holds: {SAME}; a loss of 0.02 or more is ruled out. "
+        "This rests on the judge alone; no person has checked it.",
     ),
     "judge out of depth": (
         0, FOREIGN, PLAIN, "INCOMPLETE", "judge",

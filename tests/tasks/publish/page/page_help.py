@@ -11,7 +11,6 @@ from answerkey.tasks.publish.page.model import (
     Answers,
     CheckSummary,
     Corrected,
-    Distribution,
     FieldSummary,
     LabelAgreement,
     Page,
@@ -99,7 +98,6 @@ def page(n=4, names=("old", "new"), text=None):
         summary=say("summary", 0),
         warnings=(Warning(True, say("warning", 0), (say("line", 0), say("line", 1))), Warning(False, "a note")),
         comparisons=(),
-        distributions=tuple(_distribution(name, one) for name in FIELDS for one in names),
         failures=Table(
             "Why rows have no score",
             ("metric", "release", "status", "rows", "reason"),
@@ -169,11 +167,6 @@ def _moment(one, turn, name):
 def _field(name):
     metric = name.partition(".")[0]
     return FieldSummary(name, metric, f"what {metric} is", (SIGNATURES[metric],), metric == "exact_match")
-
-
-def _distribution(name, one):
-    counts = (7, 2) if name.startswith("exact_match") else (3, *(0,) * 18, 6)
-    return Distribution(name, one, 0.0, 1.0, counts, 1)
 
 
 def full():

@@ -288,7 +288,7 @@ def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show):
 
 def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_sections(show):
     opened = show(page(4))
-    for name in ("scores", "slices", "distributions", "coverage", "data", "history", "methods"):
+    for name in ("scores", "slices", "coverage", "data", "history", "methods"):
         folded = opened.page.locator(f"#{name} > .folded")
         assert folded.get_attribute("open") is None
         opened.page.locator(f"nav a[href='#{name}']").click()

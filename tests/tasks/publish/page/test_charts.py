@@ -4,8 +4,6 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import pytest
-
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.table import Cell
@@ -41,13 +39,10 @@ def test_colours_come_from_the_page():
     made = page()
     for drawing in (
         charts.interval_plot(made, FIELDS[0]),
-        charts.distribution_plot(made, FIELDS[0]),
         charts.slice_plot(made, "lang", 300),
         charts.history_plot(made.history, FIELDS[0], 300),
     ):
-        assert set(fills(drawing)) <= {
-            f"var(--{name})" for name in ("ink", "muted", "rule", "line", "accent", "bar")
-        } | {
+        assert set(fills(drawing)) <= {f"var(--{name})" for name in ("ink", "muted", "rule", "line", "accent")} | {
             "var(--c1)",
             "var(--c2)",
         }
@@ -97,13 +92,6 @@ def test_what_length_alone_moves_is_grey_and_says_so():
     found = {str(row[0]): row[[*table.head].index("finding")] for row in table.rows}
     assert found[FIELDS[1]] == Cell("better", kind="not compared", below=("moves with length",))
     assert found[FIELDS[0]] == Cell("better", kind="better")
-
-
-def test_shares_of_a_binary_field_add_up_to_the_whole_width():
-    drawing = charts.distribution_plot(page(), FIELDS[2])
-    assert texts(drawing).count("22.2\u00a0% of 9") == 2
-    widths = [float(w) for w in re.findall(r'<rect .*?width="([\d.]+)"', drawing)]
-    assert sum(widths) / 2 == pytest.approx(charts.NARROW, abs=1)
 
 
 def test_slices_have_a_colour_for_each_of_the_last_releases():
