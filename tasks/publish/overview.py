@@ -83,7 +83,6 @@ class Overview:
     `unpriced`. `free` has the judges that need no calls, with their reports.
     """
 
-    home: str
     made_at: str
     datasets: tuple[DatasetSummary, ...] = ()
     verdicts: tuple[ListedVerdict, ...] = ()
@@ -97,7 +96,7 @@ def build_overview(home: Home) -> Overview:
     """Read the overview of a home from its warehouse; of a home without one, that there is nothing yet."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if not home.warehouse.exists():
-        return Overview(str(home), made_at)
+        return Overview(made_at)
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
         verdicts = warehouse.execute(
@@ -110,7 +109,6 @@ def build_overview(home: Home) -> Overview:
             for name, n_samples, n_releases in datasets
         )
     return Overview(
-        str(home),
         made_at,
         summaries,
         tuple(
