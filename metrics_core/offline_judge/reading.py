@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Number, dates, digits, numbers, ordinal_word
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMMAS, NEGATIONS, word_list
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMMAS, NEGATIONS, UNIT_WORDS, word_list
 from answerkey.metrics_core.text import normalise, words, words_of_normalised
 
 LONGEST_CHARACTERS = 4_000
@@ -53,6 +53,8 @@ _FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
 _MAY_BE_SHORT = re.compile(r"\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
 _SHARE = re.compile(r"(?:(?P<n>a|one|two|three) (?P<of>half|thirds?|quarters?|fourths?|fifths?)|half)\W*")
+# "A year", "half an hour", "eine Woche", where that is all that the text says: "20 miles an hour" has another sense.
+_ONE_OF_A_UNIT = re.compile(r"(?P<half>half )?(?:an?|eine?n?|una?|une) (?P<unit>[^\W\d_]+)\W*|(?P<bare>[а-яё]{3,})\W*")
 _SHARES = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5}
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 # A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
@@ -137,6 +139,7 @@ def read(text: str) -> Text:
     raw = clean(text)
     normal = normalise(_plain_numbers(raw) if _MAY_BE_SHORT.search(raw) else raw)
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
+    normal = normal.replace("per cent", "percent")
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     if "/" in normal or "⁄" in normal or not normal.isascii():
@@ -144,6 +147,9 @@ def read(text: str) -> Text:
     if share := _SHARE.fullmatch(normal):
         count = {"two": 2, "three": 3}.get(share["n"], 1)
         normal = f"{count / _SHARES[(share['of'] or 'half').removesuffix('s')]:.6g}"
+    if one := _ONE_OF_A_UNIT.fullmatch(normal):
+        unit = one["unit"] or one["bare"]
+        normal = f"{'0.5' if one['half'] else '1'} {unit}" if unit in UNIT_WORDS else normal
     if "+" in normal or "#" in normal:
         normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
     tokens = _tokens(normal)
