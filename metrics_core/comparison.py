@@ -226,7 +226,7 @@ def family_note(comparison: Comparison) -> str | None:
         return None
     fields = "1 field" if n == 1 else f"{n} fields"
     others = f" of {comparison.n_pairs} pairs" if comparison.n_pairs > 1 else ""
-    return f"findings and p are adjusted for {fields}{others} together (Holm)"
+    return f"Corrected for comparing {fields}{others} at once (Holm)"
 
 
 def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:

@@ -232,7 +232,7 @@ def test_a_comparison_as_a_frame_and_as_a_table(results):
     assert found.to_html() == found._repr_html_()
     assert "better" in found._repr_html_()
     assert "+0.325" in found._repr_html_()
-    assert "findings and p are adjusted for 4 fields together (Holm)" in found._repr_html_()
+    assert "Corrected for comparing 4 fields at once (Holm)" in found._repr_html_()
     assert "<td>0.000</td>" not in found._repr_html_()
 
 

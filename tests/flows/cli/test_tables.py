@@ -203,7 +203,7 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
         "",
         "detectable: the smallest true difference that these samples show with",
         "a power of 80 %",
-        "findings and p are adjusted for 2 fields together (Holm)",
+        "Corrected for comparing 2 fields at once (Holm)",
         "! longer",
     ]
 

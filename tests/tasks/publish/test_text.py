@@ -117,6 +117,6 @@ def test_samples_of_one_report_only_are_listed_once():
 def test_the_family_of_the_adjusted_p_values_is_stated():
     two = Comparison("a", "b", (ROW, replace(ROW, field="other")))
     several = family_note(replace(two, n_pairs=5))
-    assert several == "findings and p are adjusted for 2 fields of 5 pairs together (Holm)"
-    assert family_note(two) == "findings and p are adjusted for 2 fields together (Holm)"
+    assert several == "Corrected for comparing 2 fields of 5 pairs at once (Holm)"
+    assert family_note(two) == "Corrected for comparing 2 fields at once (Holm)"
     assert family_note(replace(two, rows=two.rows[:1])) is None
