@@ -103,21 +103,6 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
     assert "offered" in listed.stdout
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("custom_metrics:Politeness(thresold=1)", "option 'thresold' is not known: did you mean threshold?"),
-        ("custom_metrics:Politness", "custom_metrics has no Politness; did you mean Politeness?"),
-    ],
-)
-def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):
-    result = bare_cli(
-        "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site), code=2
-    )
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 CALLS = """\
 from dataclasses import dataclass
 from answerkey import Field, Metric

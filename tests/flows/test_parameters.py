@@ -12,8 +12,7 @@ from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 from answerkey.metrics_core.metric import Field, Metric, option
-from answerkey.metrics_core.metrics.continuous_eval import PROFILES
-from answerkey.metrics_core.registry import ASKED, METRICS, create
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.load.load import Source, load
@@ -30,12 +29,6 @@ expectations:
 """
 """As it is typed into the form."""
 FOUR = ["answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity"]
-
-
-def test_the_form_offers_every_metric_and_profile():
-    metrics = Scoring.model_json_schema()["properties"]["metrics"]
-    assert metrics["items"]["enum"] == [*METRICS, *ASKED]
-    assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 
 def test_four_metrics_are_the_default():

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -18,7 +17,6 @@ import answerkey.metrics_core
 from answerkey.metrics_core import METRICS, Sample, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.offline_judge.rules import RuleId
 from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.processes import spawned_pool
@@ -95,14 +93,6 @@ def test_processes_give_the_same_list_and_have_the_options():
         (one.sample_id, one.signature, one.outcome) for one in here
     ]
     assert evaluate(samples(1), ["rouge_l"], workers=8) == evaluate(samples(1), ["rouge_l"])
-
-
-def test_an_option_by_keyword_changes_no_metric_that_is_given_as_an_object():
-    metric = AnswerCorrectness(blank_answer="undefined")
-    [m] = evaluate([Sample("1", "", ["a"])], [replace(metric, profile="continuous_eval_v0_3")])
-    assert m.signature == "answer_correctness|v1|profile:continuous_eval_v0_3|blank:undefined"
-    [m, _] = evaluate([Sample("1", "", ["a"])], [metric, "rouge_l"], blank_answer="zero")
-    assert m.status == "undefined"
 
 
 def modules_with_examples():

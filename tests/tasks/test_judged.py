@@ -91,19 +91,6 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them_and_measurements_n
     ]
 
 
-def test_a_rerun_asks_no_judge_and_copies_nothing(home, server):
-    run(home, ROWS, BOTH, options=judged(server.url))
-    before = query(home, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
-    again = run(home, ROWS, BOTH, options=judged(server.url))
-    assert (again.plan.shards, server.n_requests) == ((), 36)
-    # The answers of a new release: twelve verdicts, twelve matchings, and facts that are known.
-    newer = [{**row, "answer": f"{row['answer']} New."} for row in ROWS]
-    run(home, newer, BOTH, options=judged(server.url))
-    assert server.n_requests == 36 + 24
-    after = query(home, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
-    assert len(after) == 60 and set(before) <= set(after)
-
-
 def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, server):
     done = run(home, ROWS, ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
     message = "meaning_match: 7 of 12 not scored: 7 budget used up: 5 calls (max_calls)"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.embeddings.cache import FILE_NAME, EmbeddingCache
-from answerkey.metrics_core.embeddings.embed import Chunk, chunk, pack, readable
+from answerkey.metrics_core.embeddings.embed import chunk, pack, readable
 from answerkey.metrics_core.embeddings.encoder import Embedded
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from tests.kit.waiting import FAULT_S
@@ -56,13 +56,6 @@ def test_thousands_of_sentences_are_cut_into_full_parts():
     parts = chunk(text, str.split, 254)
     assert sum(part.weight for part in parts) == 52_500
     assert {part.weight for part in parts[:-1]} == {252}
-
-
-def test_ascii_that_must_fit_is_not_tokenized():
-    def never(text):
-        raise AssertionError(text)
-
-    assert chunk("short text", never, 10) == [Chunk("short text")]
 
 
 @pytest.mark.parametrize(

@@ -154,18 +154,6 @@ def test_other_weights_are_refused():
 
 
 @pytest.mark.real
-def test_a_folder_is_a_model_like_any_other():
-    # The embedded model's own folder, by path: same numbers under another name.
-    folder = str(MINILM.folder() / "model")
-    samples = [Sample("1", "The capital city of France is Paris.", ["Paris serves as the capital of France."])]
-    [by_path] = SemanticSimilarity([folder]).measure(samples)
-    [by_name] = SemanticSimilarity(["minilm"]).measure(samples)
-    # What people say of its cosines is only known of the packaged one.
-    assert by_path.values == pytest.approx({"similarity": by_name.values["similarity"]}, abs=1e-5)
-    assert "|models:model@" in by_path.signature
-
-
-@pytest.mark.real
 def test_a_static_model_in_a_folder(tmp_path):
     # Another kind of tokenizer, and no limit of length.
     from sentence_transformers import SentenceTransformer

@@ -13,7 +13,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_server import agreeable, data_of
-from tests.metrics_core.judges.asking import rows, samples, setup
+from tests.metrics_core.judges.asking import samples, setup
 
 METRICS = [MeaningMatch, GroundTruthSimilarity]
 PARIS, CAPITAL = ["Paris is the capital. It lies on the Seine."], "What is the capital?"
@@ -50,18 +50,6 @@ def test_as_many_calls_are_made_as_were_estimated(metric, models, repeats, votes
     assert server.n_requests == foreseen.calls
     nothing = {"calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
     assert estimate_cost(asked, SAMPLES) == Cost(metric.name, 8, in_ledger=foreseen.calls, **nothing)
-
-
-def test_what_the_ledger_has_is_not_estimated_nor_changed(judge_server, tmp_path):
-    server = judge_server(agreeable)
-    metric = asking(GroundTruthSimilarity, server, ledger=str(tmp_path))
-    metric.measure(SAMPLES[:1])
-    assert server.n_requests == 2
-    before = rows(tmp_path, "*")
-    foreseen = estimate_cost(metric, SAMPLES)
-    assert (foreseen.calls, foreseen.in_ledger, rows(tmp_path, "*")) == (5, 2, before)
-    metric.measure(SAMPLES)
-    assert server.n_requests == 7
 
 
 def test_replies_that_could_not_be_read_are_asked_for_again(judge_server, tmp_path):

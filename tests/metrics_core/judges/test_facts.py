@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
-    FactMatching,
     match_fields,
     merged,
     one_to_one,
@@ -77,24 +76,6 @@ def refusal(reply, references):
 
 
 # What becomes of facts
-
-
-def test_rows_tell_what_became_of_each_fact():
-    # a2 contradicts r1.2, and a3 contradicts r1.1, which a1 matches all the same; a4 corresponds to nothing.
-    comparison = compared(["A", "B", "C", "D"], "r1.1=a1!a3 r1.2!a2 r1.3", ["F", "G", "H"])
-    table = [tuple(row.values()) for row in rows(comparison, ["F", "G", "H"], ["A", "B", "C", "D"])]
-    assert table == [
-        ("reference", "r1.1", "F", "matched", "a1"),
-        ("reference", "r1.2", "G", "contradicted", "a2"),
-        ("reference", "r1.3", "H", "missing", None),
-        ("answer", "a1", "A", "matched", "r1.1"),
-        ("answer", "a2", "B", "contradicted", "r1.2"),
-        ("answer", "a3", "C", "contradicted", "r1.1"),
-        ("answer", "a4", "D", "extra", None),
-    ]
-    assert comparison.contradicted == (("r1.1", "a3"), ("r1.2", "a2"))
-    with pytest.raises(ValueError, match="argument 2 is longer"):
-        rows(FactMatching(1, 0), ["F", "G"], [])
 
 
 @pytest.mark.parametrize(

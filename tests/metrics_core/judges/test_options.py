@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -129,14 +129,6 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
     assert SECRET not in str(caught.value)
 
 
-def test_without_a_judge_it_is_the_offline_one_and_there_are_no_models():
-    named = JudgeOptions(judges=("openai/a", "openai/b"))
-    assert (named.offline, named.labels) == (False, ("openai/a", "openai/b"))
-    assert [(one.model, one.api_key) for one in named.models(SECRET)] == [("openai/a", SECRET), ("openai/b", SECRET)]
-    assert JudgeOptions(judges=("offline",)) == OFFLINE_JUDGE
-    assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.models()) == (True, ("offline",), ())
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -185,13 +177,6 @@ def test_a_judge_cannot_vote_twice_under_two_spellings(one, other, base):
         options = JudgeOptions(**named, api_base=base)
         with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one judge"):
             options.models()
-
-
-@pytest.mark.parametrize("value", [0, None])
-def test_none_and_zero_both_mean_no_limit(value):
-    options = JudgeOptions.model_validate({"max_calls": value, "max_cost_usd": value, "cascade": value})
-    assert options == JudgeOptions()
-    assert (options.limits.max_calls, options.limits.max_cost_usd) == (None, None)
 
 
 @pytest.mark.parametrize("name", list(JudgeOptions.model_fields))

@@ -95,15 +95,6 @@ def test_a_file_that_is_not_there(tmp_path, monkeypatch):
     assert str(error.value) == f"judges/none.yaml: there is no such rubric; write its path as seen from {tmp_path}"
 
 
-def test_the_version_of_the_prompt_follows_every_word_that_is_sent(read):
-    texts = (
-        GOOD, GOOD.replace("polite.", "kind."), GOOD.replace("Rude.", "It is rude."),
-        WITHOUT_EXAMPLES.replace("yes/no", "1-5"),
-        GOOD.replace("[question, answer]", "[answer]").replace("question: Q, ", ""),
-    )  # fmt: skip
-    assert len({read(text).prompt().version for text in texts}) == len(texts)
-
-
 def test_an_example_is_not_shown_where_it_is_what_is_judged(read):
     rubric = read(GOOD)
     assert "Go away." in rubric.prompt().text
@@ -471,13 +462,3 @@ def test_too_few_labels_are_refused(labels, judge):
 def test_a_judge_that_says_nothing_is_no_judge_to_learn_for():
     with pytest.raises(UserError, match="the judge gave a verdict on 0 of 40 answers"):
         learn(POLITE, rows([True, False] * 20), lambda _rubric, samples: [None] * len(samples), 2)
-
-
-def test_a_rubric_is_written_as_it_is_read(tmp_path):
-    for name in ("politeness", "completeness", "answer_relevance", "faithfulness"):
-        rubric = read_rubric(name)
-        file = f"{tmp_path}/{name}.yaml"
-        with open(file, "w", encoding="utf-8") as out:
-            out.write(rubric.text)
-        again = read_rubric(file)
-        assert (again.prompt(), again.criteria, again.name) == (rubric.prompt(), rubric.criteria, rubric.name)

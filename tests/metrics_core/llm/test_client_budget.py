@@ -195,25 +195,6 @@ def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server):
     assert found[0].reason == "budget used up: $0.01 (max_cost)"
 
 
-def test_a_limit_for_the_month_stops_the_third_run(judge_server, tmp_path):
-    server = judge_server(lambda body: Reply(match(body), "stop", 1_000, 80))
-    limit = 25.5 * price_of(1_000, 80)
-
-    def run(name):
-        # With little room for a reply, what is reserved for a call is about twice what it costs.
-        limits = {"max_cost_total_usd": limit, "max_tokens": 100, "concurrency": 1}
-        found = ask(samples(10, name), options(server, PRICED, ledger=str(tmp_path), run=name, **limits))
-        assert {one.reason for one in found if one.status == "skipped"} <= {
-            f"budget used up: ${limit:g} a month for all runs together (max_cost_total)"
-        }
-        return [one.status for one in found].count("scored")
-
-    # What is reserved has a margin.
-    first, second, third, fourth = map(run, ("one", "two", "three", "four"))
-    assert (first, second, fourth) == (10, 10, 0)
-    assert 3 <= third <= 5
-
-
 @contextmanager
 def in_flight(folder, dollars):
     """Another run has a call in flight that may cost as much."""
@@ -340,13 +321,3 @@ def test_no_more_is_claimed_than_is_soon_asked(judge_server, tmp_path):
     ask(samples(60), options(server, ledger=str(tmp_path), concurrency=4))
     assert server.n_requests == 60
     assert 4 <= max(claims) <= 16
-
-
-def test_a_jury_of_a_quick_and_a_slow_judge_asks_each_for_everything(judge_server, tmp_path):
-    quick, slow = judge_server(match), judge_server(match, latency=0.05)
-    judges = setup(
-        f"openai/quick@{quick.url}", f"openai/slow@{slow.url}", ledger=str(tmp_path), concurrency=4, jury="unanimous"
-    )
-    found = ask(samples(40), judges)
-    assert all((one.values, len(one.requests)) == ({"match": 1.0, "spread": 0.0}, 2) for one in found)
-    assert (quick.n_requests, slow.n_requests) == (40, 40)

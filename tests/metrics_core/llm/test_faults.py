@@ -116,10 +116,6 @@ READ = {
     "no model": top(model=None),
     "parts of text": message(lambda honest: {"content": [{"type": "text", "text": honest}]}),
     "null refusal": message(lambda honest: {"content": honest, "refusal": None, "tool_calls": None}),
-    "prose around": text(lambda honest: f"Let me compare.\n\n{honest}\n\nI hope that helps!"),
-    "fence": text(lambda honest: f"```json\n{honest}\n```"),
-    "said twice": text(lambda honest: f"{honest}\n{honest}"),
-    "citation": text(lambda honest: f"As [1] says: {honest}"),
     "length after the object": text(lambda honest: honest, finish_reason="length"),
     "think": text(lambda honest: f"<think>At first {other(honest)}</think>{honest}"),
     "end of thoughts alone": text(lambda honest: f"At first {other(honest)}, but no.</think>\n{honest}"),
@@ -175,9 +171,6 @@ OF_THE_MODEL = {
     ),
     "no end of <think>": repaired(text(lambda honest: f"<think>{honest}"), "only_thoughts"),
     "prose": repaired(text(lambda _: "Both seem fine to me."), "not_json"),
-    "NaN": repaired(text(lambda _: '{"verdict": NaN}'), "not_json"),
-    "list of objects": repaired(text(lambda honest: f"[{honest}]"), "not_object"),
-    "deep brackets": repaired(text(lambda _: '{"a":' + "[" * 200 + "]" * 200 + "}"), "unreadable"),
     "another verdict": repaired(text(lambda _: '{"verdict": "maybe"}'), "unreadable"),
     "empty": Mode(text(lambda _: ""), "empty_reply", (3 * ROWS, 3 * ROWS), "ask"),
     "cut off": Mode(
@@ -460,17 +453,3 @@ def test_under_faults_nothing_is_lost_or_guessed_and_ledger_and_server_tell_the_
     assert Counter(keys[key] for *_, key in calls) == asked
     assert Counter(code for _, _, code, _ in calls) == Counter(CODES.get(request.fault or "") for request in requests)
     assert sum(one.outcome.attempts for one in found if isinstance(one.outcome, Failed)) <= len(calls)
-
-
-@pytest.mark.nightly
-def test_under_faults_most_are_scored_and_the_second_run_asks_only_for_the_rest(both_runs):
-    first, second = both_runs
-    failed = {n for n, one in enumerate(first.found) if one.status == "failed"}
-    # A conflict is final in its run: 30 % of a thirteenth of all requests.
-    assert 10 <= len(failed) < 0.06 * SAMPLES
-    assert {number_of(request.body) for request in second.requests} == failed
-    assert [one.outcome for n, one in enumerate(second.found) if n not in failed] == [
-        one.outcome for n, one in enumerate(first.found) if n not in failed
-    ]
-    assert {n for n, one in enumerate(second.found) if one.from_ledger} == set(range(SAMPLES)) - failed
-    assert sum(one.status == "failed" for one in second.found) < len(failed) / 2

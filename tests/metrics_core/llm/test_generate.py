@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, CallLimits
-from answerkey.metrics_core.llm.generate import Prompting, estimate_cost, filled, generate, left_out, placeholders
+from answerkey.metrics_core.llm.generate import Prompting, filled, generate, left_out, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.sample import Sample
@@ -88,15 +88,6 @@ def test_answers_come_in_the_order_of_the_questions_and_once_only(judge_server, 
     assert set(rows(tmp_path, "prompt, kind, format, status")) == {("answer@1", "ask", "text", "usable")}
 
 
-def test_what_is_asked_otherwise_is_asked_anew(judge_server, tmp_path):
-    server = judge_server(echo)
-    model = Model(server, ledger=tmp_path)
-    changes = [{}, {"temperature": 0.1}, {"seed": 1}, {"max_tokens": 9}, {"system": "Be brief."}]
-    for number, change in enumerate([*changes, {}], 1):
-        model.ask(model.requests(1, **change))
-        assert server.n_requests == min(number, len(changes))
-
-
 def test_faults_in_a_third_of_the_calls_cost_no_answer(judge_server, tmp_path):
     kinds = ("rate_limit", "error_500", "error_503", "drop", "empty", "not_json_body")
     planned, tries = scheduled(0.3, 4, kinds), Counter()
@@ -115,46 +106,12 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(judge_server, tmp_path):
     assert sum(one.bill.calls for one in found) == server.n_requests
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason", "calls"),
-    [
-        (Reply("", "length"), "no_room: no visible text before the answer was cut off; ", 1),
-        (Reply("\u200b"), "empty_reply: the reply is empty", 3),
-        (Reply("", "content_filter"), "content_filter: ", 1),
-    ],
-)
-def test_an_empty_answer_counts_as_no_answer(reply, reason, calls, judge_server):
-    server = judge_server(lambda _body: reply)
+def test_an_empty_answer_counts_as_no_answer(judge_server):
+    server = judge_server(lambda _body: Reply("\u200b"))
     model = Model(server)
     [found] = model.ask(model.requests(1))
-    assert (found.text, found.status, server.n_requests) == (None, "failed", calls)
-    assert found.reason.startswith(reason)
-
-
-def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(judge_server):
-    server = judge_server(lambda _body: Reply('It is {"a": 1} and', "length"))
-    model = Model(server)
-    [found] = model.ask(model.requests(1))
-    assert (found.text, found.status, server.n_requests) == ('It is {"a": 1} and', "generated", 1)
-    assert found.origin.finish_reason == "length"
-
-
-def test_as_many_calls_are_made_as_were_estimated(judge_server, tmp_path):
-    server = judge_server(echo)
-    model = Model(server, "openai/gpt-4o-mini", ledger=tmp_path / "home")
-    questions = [*model.requests(5), *model.requests(2)]
-
-    def estimate():
-        return estimate_cost(questions, model.ref, model.access.ledger)
-
-    before = estimate()
-    assert (before.samples, before.calls, before.in_ledger, server.n_requests) == (7, 5, 0, 0)
-    assert before.cost_usd > 0
-    assert list(tmp_path.iterdir()) == []
-    model.ask(questions[:3])
-    assert (estimate().calls, estimate().in_ledger) == (2, 3)
-    model.ask(questions)
-    assert server.n_requests == 5
+    assert (found.text, found.status, server.n_requests) == (None, "failed", 3)
+    assert found.reason.startswith("empty_reply: the reply is empty")
 
 
 def test_a_parameter_that_the_server_refuses_is_left_out_and_named(judge_server):

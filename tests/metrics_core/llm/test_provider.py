@@ -176,11 +176,6 @@ def test_a_judge_whose_modules_are_missing_is_refused_in_one_line(model, package
     assert str(error.value) == line
 
 
-def test_an_unknown_provider_is_refused_before_any_call():
-    with pytest.raises(UserError, match=r"'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
-        abilities("nobody/x")
-
-
 def test_prices_are_dollars_per_token_also_of_litellms_look_up_and_none_where_unknown():
     known = abilities("openai/gpt-4o-mini")
     assert known.takes_format

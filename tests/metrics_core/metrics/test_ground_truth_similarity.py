@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import Sample, Scored, Undefined
+from answerkey.metrics_core import Sample, Undefined
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import data_of
 from tests.metrics_core.judges.asking import asked_with
@@ -200,21 +200,6 @@ def test_facts_of_the_data_set_are_used_as_they_are(judge_server):
     facts = [row["fact"] for row in found[0].details["facts"] if row["side"] == "reference"]
     assert facts == ["a", "b", "c"], "blank ones and those that differ in form only count once"
     assert [data_of(body)["reference"] for body in asked_with(server, "reference")] == ["a, b"]
-
-
-def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
-    server = judge_server(lambda _: "nobody asks")
-    samples = [
-        Sample("null, facts only", None, [], "q", ["a fact"]),
-        Sample("nothing", "x", ["", " "], "q"),
-        Sample("equal", "Ⅳ Äpfel\u200b", ["x", "IV äpfel"], "q"),
-    ]
-    assert [one.outcome for one in judged(server, *samples)] == [
-        Scored(dict.fromkeys(FIELDS, 0.0), "blank answer"),
-        Undefined("no reference: every reference is missing or blank"),
-        Scored(dict.fromkeys(FIELDS, 1.0), "the answer equals the reference apart from its form", {"reference": 1}),
-    ]
-    assert server.n_requests == 0
 
 
 # References and abstentions

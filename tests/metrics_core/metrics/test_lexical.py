@@ -165,12 +165,6 @@ def test_bleu_keeps_the_statistics_of_a_missing_answer():
     assert one("bleu", None, ["a b c", "a b"]).details == {"stats": [0, 2, 0, 0, 0, 0, 0, 0, 0, 0]}
 
 
-def mutated(text, rng):
-    """A text with some of its words in the place of others, less a few characters."""
-    words, share = text.split(), rng.random()
-    return " ".join(rng.choice(words) if rng.random() < share else word for word in words)[rng.randrange(9) :]
-
-
 def test_the_details_name_the_reference_that_counted():
     references = ["", "Rome", "Paris is it", "Paris"]
     assert one("rouge_l", "So Paris is it!", references).details == {"reference": 2}
@@ -310,8 +304,3 @@ def test_where_rouge_score_has_no_number_there_is_none(answer, references, optio
     measurement = rouge(answer, references, **options)
     assert measurement.status == "undefined"
     assert (measurement.reason or "").startswith(reason)
-
-
-def test_a_blank_answer_has_a_rouge_of_zero_or_is_left_out():
-    assert rouge(None, ["Paris"]).values == dict.fromkeys(("rouge1", "rouge2", "rougel", "rougelsum"), 0.0)
-    assert rouge(" ", ["Paris"], blank_answer="undefined").status == "undefined"

@@ -171,20 +171,6 @@ def test_golden_parser(index, shared, judge_server, monkeypatch):
 ALIAS = says("match", "alias", 1)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Let me see.\n" + says(" Match ", "ALIAS", 1),
-        says("match", "alias", None),
-        says("match", "alias", 1.0, score=True, match=True, confidence=0.9),
-    ],
-)
-def test_a_verdict_in_other_clothes(reply, judge_server):
-    server = judge_server(lambda _: reply)
-    [found] = judged(server, BERN)
-    assert (found.values, found.details["rule"], server.n_requests) == ({"match": 1.0}, "alias", 1)
-
-
 ONE_OF = "verdict must be one of match, mismatch, partial, hedged, multiple_alternatives, refusal"
 RULES = "rule must be one of factual_equivalence, alias, formatting, extra_context, hedging, number_form, alternatives"
 SENT = "reference must be the number of the reference that matched, 1 to 1"
@@ -300,15 +286,6 @@ def test_juries(jury, votes, expected, judge_server):
     assert [row["judge"] for row in rows] == [f"openai/{model}@127.0.0.1:{server.port}/v1" for model in replies]
     assert [row["vote"] for row in rows] == [VOTES[vote] for vote in votes]
     assert [row["reason"].startswith("not_json: ") for row in rows] == [vote == NONSENSE for vote in votes]
-
-
-def test_repeats_are_other_requests_with_other_seeds_and_show_their_spread(judge_server):
-    server = judge_server(lambda body: NO if body["seed"] == 1 else ALIAS)
-    [found] = judged(server, BERN, repeats=3)
-    assert found.values == {"match": 1.0, "spread": 1.0}
-    assert [(row["repeat"], row["vote"]) for row in found.details["votes"]] == [(0, 1.0), (1, 0.0), (2, 1.0)]
-    assert sorted(received.body["seed"] for received in server.requests) == [0, 1, 2]
-    assert len(set(found.requests)) == 3
 
 
 def test_usage_is_what_all_calls_of_a_sample_took(judge_server):

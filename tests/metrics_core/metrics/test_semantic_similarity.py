@@ -241,13 +241,6 @@ def test_fields():
     assert [f.name for f in SemanticSimilarity("openai/text-embedding-3-small").fields] == ["similarity"]
 
 
-def test_blank_answers():
-    worst = {"similarity": 0, "similarity_a": 0, "similarity_b": 0, "pass": 0}
-    assert measured([Scripted({}, "a"), Scripted({}, "b")], " ", ["r"], threshold=0.5).values == worst
-    assert measured(Scripted({}), None, ["r"], blank_answer="undefined").reason == "blank answer"
-    assert measured(Scripted({}), "x", ["", " "]).reason == "no reference: every reference is missing or blank"
-
-
 def test_a_name_cannot_end_a_part_of_the_signature():
     assert "|models:a_b_c@1|" in SemanticSimilarity([Scripted({}, "a|b,c")]).signature
 

@@ -68,24 +68,6 @@ def test_a_path_to_nothing(path):
     assert "no column" in refusal(complete, {"id": path}, (), [RECORD], "file")
 
 
-def test_the_message_for_a_missing_column_lists_the_columns():
-    rows = [{"id": 1, "text": "x"}, {"id": 2, "meta": {}}]
-    for mapped, slices, missing in (
-        ({"answer": "output"}, (), "'output' (for answer)"),
-        ({}, ("lang",), "'lang' (for"),
-    ):
-        said = refusal(complete, mapped, slices, rows, "runs/a.jsonl")
-        assert said.startswith(f"runs/a.jsonl: no column {missing}") and said.endswith(
-            "; the columns are id, meta, text"
-        )
-
-
-def test_a_column_need_not_be_in_every_row_nor_a_slice_in_this_file():
-    rows = [{"id": 1}, {"id": 2, "meta": {"lang": "ru"}}]
-    assert complete({"cluster": "meta.lang"}, (), rows, "f").paths["cluster"] == "meta.lang"
-    assert complete({}, ("kind", "kind"), rows, "f", elsewhere={"kind"}).slices == ("kind",)
-
-
 @pytest.mark.parametrize(
     "columns",
     [

@@ -126,13 +126,6 @@ def test_where_the_release_comes_from(tmp_path):
     assert loaded.notes[1:] == ("no release column and no --release: the release is called 'chatgpt-4' after the file",)
 
 
-def test_rows_without_an_id_column(tmp_path):
-    rows = [{"question": "Q", "answer": "a", "references": [text]} for text in "RRS"]
-    loaded = stage(tmp_path, rows, release="one")
-    assert columns(rows_of(loaded.staged), "sample_id") == [(content_hash(["Q", [text]]),) for text in "RRS"]
-    assert loaded.notes[1:] == ("answers.jsonl: no id column; a hash of question and references serves as the id",)
-
-
 REVIEWS = [("bad", "negative"), ("good", "positive"), ("dull", "negative"), ("fine", "positive")]
 
 

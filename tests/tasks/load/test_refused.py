@@ -17,7 +17,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load import tables
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.sources import SUPPORTED, read
-from tests.tasks.staging_help import refusal, rows_of, workbook
+from tests.tasks.staging_help import refusal, workbook
 
 ROW = {"id": "1", "answer": "x", "reference": "x"}
 LINE = json.dumps(ROW) + "\n"
@@ -208,26 +208,6 @@ def test_no_file_is_not_all_files_of_this_folder(tmp_path, monkeypatch, nothing)
     (tmp_path / "a.jsonl").write_text(LINE)
     monkeypatch.chdir(tmp_path)
     assert refusal(load, Source(nothing), tmp_path / "staged").startswith("no file is given; give CSV")
-
-
-def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path):
-    folder = tmp_path / "answers"
-    folder.mkdir()
-    (folder / "a.csv").write_bytes(b"id,answer,reference\n1,x,x\n2,x,x,x\n3,x\x00y,x\n4,x,x\n")
-    (folder / "b.jsonl").write_text(
-        LINE + '{"id": \n' + LINE.replace("1", "9") + '{"id": "7", "output": {"a": 1, "b": 2}}\n'
-    )
-    loaded = load(Source(str(folder)), tmp_path / "staged")
-    refused = [(row["row"], row["reason"], row["raw"]) for row in rows_of(loaded.rejects)]
-    assert loaded.n_rows == 8 and len(refused) == 3
-    assert refused[0] == (
-        2,
-        f"{folder}/a.csv: line 3: 4 fields for 3 columns; put quotes around a field that has ',' in it",
-        "2,x,x,x",
-    )
-    assert refused[1][1].startswith(f"{folder}/b.jsonl: line 2 is not JSON")
-    odd = '{"id": "7", "output": {"a": 1, "b": 2}}'
-    assert refused[2][1:] == ("answer (output) is an object with a, b; map a path into it", odd)
 
 
 @pytest.mark.nightly

@@ -64,18 +64,6 @@ def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(home)
     assert seen == {f"{release} {i}": f"old {i}" for release in ("old", "new") for i in answered}
 
 
-def test_everything_is_to_do_at_first_and_nothing_after(home):
-    first = planned(home, ROWS, "bleu", "rouge_l")
-    assert (first.n_samples, first.n_known) == (8, (("bleu", 0), ("rouge_l", 0)))
-    assert first.n_todo == (("bleu", 8), ("rouge_l", 8))
-    assert [(shard.metric.name, shard.n_rows) for shard in first.shards] == [("bleu", 8), ("rouge_l", 8)]
-    measured(home, ROWS, "bleu", "rouge_l")
-    again = planned(home, ROWS, "bleu", "rouge_l", "contains")
-    assert again.n_known == (("bleu", 8), ("rouge_l", 8), ("contains", 0))
-    assert again.n_todo == (("bleu", 0), ("rouge_l", 0), ("contains", 8))
-    assert [shard.metric.name for shard in again.shards] == ["contains"]
-
-
 def test_new_and_changed_rows_alone_are_to_do(home):
     measured(home, ROWS, "bleu")
     rows = [*ROWS[:6], {**ROWS[6], "answer": "other"}, {**ROWS[7], "references": ["a 7"]}, {**ROWS[0], "id": "new"}]
@@ -84,12 +72,6 @@ def test_new_and_changed_rows_alone_are_to_do(home):
     assert (again.n_samples, again.n_known, again.n_todo) == (8, (("bleu", 6),), (("bleu", 2),))
     [shard] = again.shards
     assert todo_of(shard) == ["q6", "q7"]
-
-
-def test_another_signature_is_another_measurement(home):
-    measured(home, ROWS, "bleu")
-    again = planned(home, ROWS, "bleu", blank_answer="undefined")
-    assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
 
 
 def test_what_failed_is_tried_again(home):
@@ -137,12 +119,6 @@ def test_a_part_finished_before_a_crash_is_found_again(home):
     assert Path(again.home, again.part).stat().st_mtime_ns == 1
     [other] = planned(home, ROWS[1:], "bleu").shards
     assert other.part != shard.part
-
-
-def test_equal_answers_of_two_releases_are_scored_once(home):
-    rows = [*ROWS, *({**row, "model": "two"} for row in ROWS[:7]), {**ROWS[7], "model": "two", "answer": "other"}]
-    made = planned(home, rows, "bleu")
-    assert (made.n_samples, made.n_todo) == (9, (("bleu", 9),))
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,10 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -422,46 +421,6 @@ def test_raw_restores_the_row(tmp_path):
         table = pa.Table.from_pylist([restored], schema=staged_schema())
         assert table.equals(pq.read_table(tmp_path / "staged.parquet").slice(line["row"] - 1, 1))
     assert found.quarantine[0]["sample_id"] == "ид-1"
-
-
-def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path):
-    rng = random.Random(7)
-    staged = [
-        row(
-            sample_id=rng.choice([f"q{i}" for i in range(150)] + [None, ""]),
-            release=rng.choice("abc"),
-            answer=rng.choice(["Moscow", "Moscow", "Moscow", "Paris"]),
-            references=rng.choice([["Moscow"]] * 4 + [["Moskva"]]),
-        )
-        for _ in range(400)
-    ]
-    clashing, repeats = set(), set()
-    groups = defaultdict(list)
-    for number, one in enumerate(staged):
-        if one["sample_id"]:
-            groups[one["release"], one["sample_id"]].append(number)
-    for group in groups.values():
-        if len({(staged[n]["answer"], *staged[n]["references"]) for n in group}) > 1:
-            clashing.update(group)
-        else:
-            repeats.update(group[1:])
-    inconsistent = set()
-    for sample_id in {one["sample_id"] for one in staged} - {None, ""}:
-        members = [n for n, one in enumerate(staged) if one["sample_id"] == sample_id]
-        votes = Counter(staged[n]["sample_hash"] for n in members if n not in clashing | repeats)
-        right = [sample for sample, count in votes.items() if 2 * count > votes.total()]
-        if len({staged[n]["sample_hash"] for n in members}) > 1:
-            inconsistent.update(n for n in members if staged[n]["sample_hash"] not in right)
-    nameless = {n for n, one in enumerate(staged) if not one["sample_id"]}
-    assert min(len(some) for some in (clashing, repeats, inconsistent, nameless)) > 1
-
-    found = validated(tmp_path, staged)
-    assert found.check("id_unique").n_failed == len(clashing | repeats)
-    assert found.check("sample_consistent").n_failed == len(inconsistent)
-    out = clashing | repeats | inconsistent | nameless
-    assert sorted(found.reasons) == sorted(n + 1 for n in out)
-    assert found.kept == [n + 1 for n in range(400) if n not in out]
-    assert {found.reasons[n + 1][0] for n in inconsistent - clashing - repeats} == {"sample_consistent"}
 
 
 def test_batches_change_nothing(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source, load
 from tests.tasks.load.formats.exports import ANSWERS, EXPORTS, FOLDER, QUESTIONS, RIGHT
 from tests.tasks.staging_help import jsonl, query, rows_of, run
@@ -57,13 +56,3 @@ def test_an_export_becomes_a_report(export, loaded, reports):
     assert rows_of(one.rejects) == []
     assert any(export.says in note for note in one.notes), one.notes
     assert reports[export.name] == releases
-
-
-@pytest.mark.parametrize("export", [one for one in EXPORTS if not one.releases][::4], ids=lambda export: export.name)
-def test_a_format_without_releases_asks_for_one(export, tmp_path):
-    with pytest.raises(
-        UserError,
-        match=rf"^{export.file}: it does not say which release answered \(.*\); name it "
-        rf"with",
-    ):
-        load(Source(source(export).answers, source(export).references), tmp_path / "work")

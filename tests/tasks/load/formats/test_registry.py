@@ -7,7 +7,6 @@ import pytest
 
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, recognise
 from answerkey.tasks.load.load import Source, load
-from answerkey.tasks.load.rows import Raw
 from tests.tasks.staging_help import refusal, rows_of
 
 
@@ -21,16 +20,6 @@ def table(rows, file, **source):
     frame = pd.DataFrame(rows)
     frame.to_csv(file, index=False) if file.suffix == ".csv" else frame.to_excel(file, index=False)
     return load(Source(str(file), release="r", **source), file.parent / "work")
-
-
-def test_an_object_with_one_list_is_its_items():
-    items = [{"id": 1, "answer": "a", "references": "a"}, [2], {"id": 3, "answer": "a", "references": "a"}]
-    assert list(AS_IT_STANDS.rows([Raw(1, {"version": 2, "data": items}, document=True), Raw(2, {"id": 4})])) == [
-        Raw(1, items[0]),
-        Raw(2, None, "item 2 is a JSON list, not an object", "[2]"),
-        Raw(3, items[2]),
-        Raw(4, {"id": 4}),
-    ]
 
 
 def test_what_two_formats_read_differently_is_not_guessed():

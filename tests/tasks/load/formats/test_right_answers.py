@@ -4,7 +4,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source, load
-from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
+from tests.tasks.staging_help import jsonl, rows_of, stage
 
 
 def result(assertion, rendered=None, variables=None):
@@ -100,15 +100,6 @@ def test_filters_of_lm_eval_are_no_attempts(tmp_path, filters, releases):
         right[row["release"]] += dict(row["given"])["lm_eval.exact_match"]
     assert right == releases
     assert any("read the same outputs: each is a release" in note for note in loaded.notes) == (len(filters) > 1)
-
-
-@pytest.mark.flow
-def test_a_filter_has_its_own_score_and_no_pass_at_k(tmp_path):
-    samples = filtered(("strict", 50), ("flexible", 100))
-    run(tmp_path / "home", Source(jsonl(tmp_path / "samples.jsonl", samples), release="m"), ["exact_match"])
-    scores = "SELECT release, round(mean, 3) FROM report_scores WHERE metric = 'lm_eval' AND slice = 'all' ORDER BY 1"
-    assert query(tmp_path / "home", scores) == [("m flexible", 0.667), ("m strict", 0.333)]
-    assert query(tmp_path / "home", "SELECT field FROM report_scores WHERE field LIKE 'pass%'") == []
 
 
 def trace(*expectations, run="run-1"):
