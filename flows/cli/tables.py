@@ -76,16 +76,16 @@ def print_remarks(reports: Sequence[Report], *, home: Home, with_depth: bool) ->
 
     `with_depth`: how many of the primary metric's answers are outside the training data of the offline judge.
     """
-    metric = primary(reports).partition(".")[0]
-    lines = [
-        f"[dim]each release, and its slices: {escape(pasted(home, 'report', *(r.report_id for r in reports)))}[/dim]"
-    ]
+    name = primary(reports)
+    given = tables.agreements(_named(reports), name)
+    more = pasted(home, "report", *(report.report_id for report in reports))
+    lines = [f"[dim]each release, and its slices: {escape(more)}[/dim]"] if more else []
     for report in reports:
-        depth = depth_warnings(report.manifest, [metric]) if with_depth else []
+        depth = depth_warnings(report.manifest, [name.partition(".")[0]]) if with_depth else []
         warnings = [*check_notes(report.manifest), *depth, *uniform_warnings(report.manifest)]
         about = [*_size(report), *(f"  {escape(one_line(warning))}" for warning in warnings)]
         lines += about if warnings or report.message or report.quarantined else []
-    show(*lines, *_spent(reports))
+    show(*([given] if given.rows else []), *lines, *_spent(reports))
 
 
 def _lowest(home: Home, reports: Sequence[Report], by: str | None, samples: int) -> list[tuple[LowestScore, ...]]:
