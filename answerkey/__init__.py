@@ -24,18 +24,16 @@ if TYPE_CHECKING:
         JudgeOptions,
         Measurement,
         Metric,
-        Result,
-        Results,
         Sample,
         Scored,
         Skipped,
         Undefined,
         Usage,
         create,
-        evaluate,
         metric,
         option,
     )
+    from answerkey.tasks.notebook import Result, Results, evaluate
 
     __version__ = version("answerkey")
 
@@ -72,4 +70,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'answerkey' has no attribute {name!r}")
     from answerkey import metrics_core
 
-    return getattr(metrics_core, name)
+    if name in metrics_core.__all__:
+        return getattr(metrics_core, name)
+    from answerkey.tasks import notebook
+
+    return getattr(notebook, name)

@@ -41,7 +41,7 @@ Contestant = Callable[[list[Row], str], Callable[[], Scores]]
 def _answerkey(metric: str, field: str) -> Contestant:
     def prepare(rows: list[Row], url: str) -> Callable[[], Scores]:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        from answerkey.metrics_core import Sample, evaluate
+        from answerkey import Sample, evaluate
         from answerkey.metrics_core.judges.options import JudgeOptions
         from answerkey.metrics_core.llm.access import Access
         from answerkey.metrics_core.llm.provider import litellm

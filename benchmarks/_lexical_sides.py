@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 
 def answerkey(task: str, rows: list[Row]) -> Work:
     sys.path.insert(0, str(HERE.parent))
-    from answerkey.metrics_core import Sample, evaluate
+    from answerkey import Sample, evaluate
     from answerkey.metrics_core.metrics.continuous_eval import FIELDS as OLD
     from answerkey.metrics_core.metrics.continuous_eval import score
 

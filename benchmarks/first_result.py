@@ -26,7 +26,7 @@ ROWS = [
 ]
 LIBRARY = """
 import json, sys
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 rows = map(json.loads, open(sys.argv[1], encoding="utf-8"))
 found = evaluate([Sample(row["id"], row["answer"], [row["reference"]]) for row in rows], ["exact_match"])
 print(json.dumps(sum(one.values["match"] for one in found) / len(found)), file=open("result.json", "w"))

@@ -26,7 +26,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from answerkey.metrics_core import METRICS, Sample, evaluate  # noqa: E402
+from answerkey import METRICS, Sample, evaluate  # noqa: E402
 from answerkey.metrics_core.embeddings.embed import chunk  # noqa: E402
 from answerkey.metrics_core.judges.facts import read_matches  # noqa: E402
 from answerkey.metrics_core.llm.reply import Unreadable, read_object  # noqa: E402

@@ -30,7 +30,7 @@ from typing import Any
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from answerkey.metrics_core.evaluate import evaluate
+from answerkey import evaluate
 from answerkey.metrics_core.judges.judge_metric import request
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access

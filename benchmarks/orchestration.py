@@ -33,7 +33,7 @@ METRICS = "answer_correctness,rouge_l,token_overlap,bleu,chrf,exact_match,contai
 TICKS = os.sysconf("SC_CLK_TCK")
 DIRECT = """
 import json, sys
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 rows = map(json.loads, open(sys.argv[1], encoding="utf-8"))
 samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in rows]
 print(len(evaluate(samples, sys.argv[2].split(","))))

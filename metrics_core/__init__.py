@@ -3,13 +3,11 @@
 No files, no database, no orchestration; the network only through a model that the caller names.
 """
 
-from answerkey.metrics_core.evaluate import evaluate
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
 from answerkey.metrics_core.metric import Field, Metric, metric, option
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.result import Result, Results
 from answerkey.metrics_core.sample import Sample
 
 __all__ = [
@@ -20,15 +18,12 @@ __all__ = [
     "JudgeOptions",
     "Measurement",
     "Metric",
-    "Result",
-    "Results",
     "Sample",
     "Scored",
     "Skipped",
     "Undefined",
     "Usage",
     "create",
-    "evaluate",
     "metric",
     "option",
 ]

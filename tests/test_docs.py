@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import yaml
 
+from answerkey import JudgeOptions, Sample, evaluate
 from answerkey.flows.cli.comparison_tables import print_funnels
-from answerkey.metrics_core import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.policy import KEYS, RuleKind
 from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric

@@ -107,7 +107,7 @@ def test_a_lexical_metric(copy, listed):
     )  # fmt: skip
     assert "same_start" in copy.run("-m", "answerkey.flows.cli", "metrics")
     code = (
-        "from answerkey.metrics_core import Sample, evaluate; from answerkey.flows.parameters import Scoring; "
+        "from answerkey import Sample, evaluate; from answerkey.flows.parameters import Scoring; "
         "Scoring(metrics=['same_start']); "
         "print(evaluate([Sample('1', 'Paris!', ['Paris'])], ['same_start'])[0].values)"
     )

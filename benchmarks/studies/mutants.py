@@ -23,8 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = {
-    "metrics_core/comparison.py": "metrics_core/test_result.py tasks/compare/test_compare.py",
-    "metrics_core/evaluate.py": "metrics_core",
+    "metrics_core/comparison.py": "tasks/notebook tasks/compare/test_compare.py",
     "metrics_core/gate/gate.py": "metrics_core/gate tasks/gate",
     "metrics_core/judges/votes.py": "metrics_core/judges",
     "metrics_core/llm/reply.py": "metrics_core/llm/test_reply.py",

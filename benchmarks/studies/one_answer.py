@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from types import CodeType, FrameType
 
-from answerkey.metrics_core import JudgeOptions, Sample, evaluate
+from answerkey import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.llm.access import Access
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -76,7 +76,7 @@ def _oracles() -> DoctorCheck:
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
 
-    from answerkey.metrics_core import Sample, evaluate
+    from answerkey import Sample, evaluate
 
     answer, reference = _PAIR
     [ours] = evaluate([Sample("doctor", answer, [reference])], ["answer_correctness"])

@@ -304,7 +304,7 @@ def _column(
     if isinstance(field, Missing):
         return field
     if slice_ not in masks:
-        hint = did_you_mean(slice_, masks) or "; evaluate with --slice"
+        hint = did_you_mean(slice_, masks) or "; evaluate with --slice, or with samples that have slices"
         return Missing(f"the two reports have no slice {slice_} in common{hint}")
     in_old, in_new = masks[slice_]
     inside = np.where(samples.in_old, in_old, in_new)

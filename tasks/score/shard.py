@@ -117,7 +117,7 @@ def score_shard(shard: Shard, api_key: str | None = None, stopped: Callable[[], 
     home = Home.parse(shard.home)
     if not home.store.exists(shard.part):
         access = dict(ledger=home.ledger, api_key=api_key, stopped=stopped)
-        _write(home, shard.part, _measured(shard, equipped(shard.metric, home.embeddings, access), stopped))
+        write_part(home, shard.part, _measured(shard, equipped(shard.metric, home.embeddings, access), stopped))
     return shard.part
 
 
@@ -140,7 +140,7 @@ def fail_shard(shard: Shard, message: str) -> str:
         [Measurement(sample.sample_id, metric.name, metric.signature, failed) for sample in samples]
         for samples in samples_of(shard)
     )
-    _write(Home.parse(shard.home), part, rows)
+    write_part(Home.parse(shard.home), part, rows)
     return part
 
 
@@ -189,7 +189,8 @@ def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
     ]
 
 
-def _write(home: Home, part: str, batches: Iterable[list[Measurement]]) -> None:
+def write_part(home: Home, part: str, batches: Iterable[list[Measurement]]) -> None:
+    """Write measurements, whose `sample_id` is the key of a sample, as the part of this name in the store."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

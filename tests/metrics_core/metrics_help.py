@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core import Measurement, Sample, evaluate
+from answerkey import Measurement, Sample, evaluate
 
 ROOT = Path(__file__).resolve().parents[2]
 

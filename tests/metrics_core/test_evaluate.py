@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 
 import answerkey.metrics_core
-from answerkey.metrics_core import METRICS, Sample, evaluate
+from answerkey import METRICS, Sample, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.offline_judge.rules import RuleId
@@ -97,15 +97,16 @@ def test_processes_give_the_same_list_and_have_the_options():
 
 def modules_with_examples():
     return [
-        "answerkey." + ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        for path in sorted(PACKAGE.rglob("*.py"))
+        ".".join(path.relative_to(PACKAGE.parents[1]).with_suffix("").parts)
+        for package in ("metrics_core", "tasks", "flows")
+        for path in sorted((PACKAGE.parent / package).rglob("*.py"))
         if ">>> " in path.read_text(encoding="utf-8")
     ]
 
 
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_the_examples_in_docstrings(name):
-    # Not `import answerkey.metrics_core.evaluate`: the package gives that name to the function.
+def test_the_examples_in_docstrings(name, monkeypatch):
+    monkeypatch.delenv("ANSWERKEY_HOME", raising=False)
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > result.failed == 0
 
@@ -150,7 +151,7 @@ def script(folder, code, **options):
     file = folder / "script.py"
     file.write_text(code)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen([sys.executable, str(file)], text=True, env=environment, **pipes, **options)
 
 

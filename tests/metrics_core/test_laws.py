@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import METRICS, Sample, create, evaluate
+from answerkey import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.text import is_blank, words
 
 # `rouge` is rouge-score, whatever that says of texts in other scripts.

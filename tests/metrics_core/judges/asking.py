@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import FILE, open_ledger

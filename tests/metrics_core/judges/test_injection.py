@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import JudgeOptions, evaluate
+from answerkey import JudgeOptions, evaluate
 from answerkey.metrics_core.judges import judge_metric as panel
 from tests.judge_server import JudgeServer, Reply, data_of
 from tests.metrics_core.judges.asking import failure

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from answerkey.metrics_core import Sample, create, evaluate
+from answerkey import Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.learning import LabelledSample, learn
 from answerkey.metrics_core.judges.rubric import SHIPPED, Criterion, Rubric, RubricMetric, Verdict, read_rubric

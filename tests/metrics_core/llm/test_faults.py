@@ -360,7 +360,7 @@ class Watch:
     def find_spec(self, name, path=None, target=None):
         late.append((time.time(), name))
 sys.meta_path.insert(0, Watch())
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 judge = JudgeOptions(judges=(sys.argv[1],))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from answerkey.metrics_core import METRICS, Sample, create, evaluate
+from answerkey import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.answer_correctness import NAMES
 from answerkey.metrics_core.text import words

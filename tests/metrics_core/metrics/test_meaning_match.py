@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create, evaluate
+from answerkey import Failed, JudgeOptions, Sample, Scored, Undefined, create, evaluate
 from answerkey.metrics_core.judges.cascade import OTHER, SAME, trial_of
 from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline, MeaningMatch

@@ -13,7 +13,7 @@ from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 from answerkey.metrics_core.metrics.bleu import bleu_tokens, corpus_bleu
 from answerkey.metrics_core.text import normalise, words
 from tests.metrics_core.metrics_help import read_jsonl, scored

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 from answerkey.metrics_core.offline_judge.matcher import Pair, match
 from tests.metrics_core.metrics_help import read_jsonl
 

@@ -90,7 +90,7 @@ def test_a_repeated_reference_is_within_its_depth_where_a_question_is_asked_or_i
 @pytest.mark.nightly
 def test_no_client_of_any_provider_is_imported():
     code = (
-        "from answerkey.metrics_core import Sample, evaluate\n"
+        "from answerkey import Sample, evaluate\n"
         "samples = [Sample('1', 'It is Rome.', ['Paris'], 'Capital?')]\n"
         "assert evaluate(samples, ['meaning_match', 'ground_truth_similarity'])[0].values == {'match': 0.0}"
     )

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import answerkey.tasks.score.score
-from answerkey.metrics_core import Sample, evaluate
+from answerkey import Sample, evaluate
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score

@@ -18,9 +18,9 @@ from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.metrics.label import Label
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
-from answerkey.metrics_core.result import Result, Results
 from answerkey.metrics_core.sample import Sample
 from answerkey.processes import spawned_pool
+from answerkey.tasks.notebook.result import Result, Results
 
 
 @overload

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
@@ -13,15 +17,15 @@ from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.label import LABELLED, MOST_LABELLED
 from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.reports.headline import MATCH
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
     from answerkey.metrics_core.gate.gate import Verdict
-    from answerkey.metrics_core.result_pair import ResultPair
     from answerkey.metrics_core.statistics.bounded_mean import Floats
     from answerkey.metrics_core.statistics.clustered import Codes, Mask
-
-_MATCH = "meaning_match.match"
+    from answerkey.tasks.reports.report import Report
+    from answerkey.tasks.warehouse.home import Home
 
 
 class Mean(NamedTuple):
@@ -85,7 +89,13 @@ class Result(Displayed, list[Measurement]):
         That is `label.correct` if at least half of the samples have a human label, else `meaning_match.match`, if it
         was computed.
         """
-        return _primary_first([f"{metric.name}.{metric.headline}" for metric in self.metrics], [self])
+        names = [f"{metric.name}.{metric.headline}" for metric in self.metrics]
+        labelled = sum(sample.label is not None for sample in self.samples)
+        if LABELLED in names and labelled >= MOST_LABELLED * len(self.samples):
+            first = LABELLED
+        else:
+            first = MATCH if MATCH in names else next((name for name in names if name != LABELLED), LABELLED)
+        return sorted(names, key=lambda name: name != first)
 
     @property
     def unscored(self) -> list[str]:
@@ -199,8 +209,9 @@ class Result(Displayed, list[Measurement]):
     def compare(self, baseline: Result, fields: Sequence[str] = (), *, all_fields: bool = False) -> Comparison:
         """Compare this result with an earlier one of the same samples, pair by pair, as `answerkey compare` does.
 
-        Samples are matched by id. Those whose question or references differ are left out. A field is not compared if
-        the signatures of its metric differ. Samples that only `baseline` answers count against this result.
+        Samples are matched by id; several answers of a release to a question count by their mean. Samples whose
+        question or references differ are left out. A field is not compared if the signatures of its metric differ.
+        Samples that only `baseline` answers count against this result.
 
         Args:
             baseline: the older result.
@@ -208,52 +219,35 @@ class Result(Displayed, list[Measurement]):
             all_fields: compare all fields instead, unless `fields` names some.
 
         Raises:
-            UserError: `baseline` is not a result, an id occurs twice, or neither result has one of the `fields`.
+            UserError: `baseline` is not a result, or neither result has one of the `fields`.
         """
-        from answerkey.metrics_core.comparison import ALL_FIELDS, HEADLINES, Settings, adjust
+        from answerkey.tasks.compare.compare import compare
 
-        pair = self._paired(baseline)
         if isinstance(fields, str):
             raise UserError(f"fields is the text {fields!r}; give a list: fields=[{fields!r}]")
-        _check_fields(fields, [*baseline.fields, *self.fields])
-        wanted = list(fields) or self._comparable(baseline, all_fields=all_fields)
-        settings = Settings(n_tests=len(wanted))
-        rows = tuple(pair.compared(name, settings) for name in wanted)
-        family = ", ".join(fields) or (ALL_FIELDS if all_fields else HEADLINES)
-        [comparison] = adjust([pair.comparison(rows, family)])
-        return comparison
+        with self._beside(baseline) as (home, old, new):
+            comparison = compare(home, old.report_id, new.report_id, fields=fields, all_fields=all_fields)
+        return replace(comparison, old=old.release, new=new.release)
 
-    def gate(
-        self,
-        baseline: Result,
-        *,
-        margin: float,
-        primary: str = "",
-        rules: Sequence[str] = (),
-        judge_bias: float = 0.0,
-    ) -> Verdict:
+    def gate(self, baseline: Result, *, margin: float, **policy: Any) -> Verdict:
         """Decide whether this release may ship in place of an earlier one, as `answerkey gate` does.
 
         Args:
             baseline: the older result.
             margin: the largest loss in the primary field that is accepted.
-            primary: METRIC.FIELD; by default the first that `compare` shows.
-            rules: further rules, as in a policy: `["level meaning_match.match >= 0.8"]`.
-            judge_bias: how far the bias of a judge may differ between the releases.
+            policy: the other keys of a policy file, for instance `primary="meaning_match.match"` (by default the first
+                field that `compare` shows) or `rules=["level meaning_match.match >= 0.8"]`.
 
         Raises:
-            UserError: `baseline` is not a result, an id occurs twice, the policy is not valid, or it rests on human
-                labels of which some are missing.
+            UserError: `baseline` is not a result, or the policy is not valid.
         """
-        from answerkey.metrics_core.gate.gate import apply_policy
         from answerkey.metrics_core.gate.policy import parse_policy
+        from answerkey.tasks.gate.gate import gate
+        from answerkey.tasks.reports.headline import primary as first_of
 
-        pair = self._paired(baseline)
-        primary = primary or next(iter(self._comparable(baseline, all_fields=False)), "")
-        written = {"primary": primary, "margin": margin, "rules": list(rules), "judge_bias": judge_bias}
-        policy = parse_policy(written, "gate")
-        _check_fields(policy.fields, [*baseline.fields, *self.fields])
-        return apply_policy(*pair.evidence(policy))
+        with self._beside(baseline) as (home, old, new):
+            written = {"primary": first_of([old, new]), "margin": margin, **policy}
+            return gate(home, old.report_id, new.report_id, parse_policy(written, "gate")).verdict
 
     def shown(self) -> Shown:
         """The means of `headlines`."""
@@ -262,12 +256,21 @@ class Result(Displayed, list[Measurement]):
     def __repr__(self) -> str:
         return str(self)
 
-    def _paired(self, baseline: Result) -> ResultPair:
-        from answerkey.metrics_core.result_pair import ResultPair
+    @contextmanager
+    def _beside(self, baseline: Result) -> Iterator[tuple[Home, Report, Report]]:
+        """A home for a while, with a report of each result: it, the report of the baseline, and that of this result."""
+        from answerkey.tasks.notebook.reports import add_report
+        from answerkey.tasks.warehouse.home import Home
 
         if not isinstance(baseline, Result):
             raise UserError(f"the baseline is a {type(baseline).__name__}; give the result of the older release")
-        return ResultPair(baseline, self)
+        with TemporaryDirectory(prefix="answerkey-") as folder:
+            home = Home(Path(folder))
+            old, new = (
+                add_report(home, result.release or name, result.samples, result.metrics, result)
+                for name, result in (("baseline", baseline), ("result", self))
+            )
+            yield home, old, new
 
     def _known(self, field: str) -> str:
         if not (name := field or next(iter(self.headlines), "")):
@@ -281,17 +284,6 @@ class Result(Displayed, list[Measurement]):
         chosen = [self.samples[index] for index in indices]
         texts = {name: [getattr(sample, name) for sample in chosen] for name in ("sample_id", "question", "answer")}
         return {"id": texts.pop("sample_id"), **texts, "references": [list(sample.references) for sample in chosen]}
-
-    def _comparable(self, baseline: Result, *, all_fields: bool) -> list[str]:
-        """The fields to compare, headlines first. The range of votes describes the judges, not the release."""
-        from answerkey.metrics_core.judges.votes import SPREAD
-
-        names = [*self.headlines, *(name for name in self.fields if all_fields and not name.endswith(f".{SPREAD}"))]
-        return _primary_first([name for name in dict.fromkeys(names) if name in baseline.fields], [baseline, self])
-
-    def labelled(self) -> float:
-        """The share of the samples with a human label, 0 to 1."""
-        return sum(sample.label is not None for sample in self.samples) / max(1, len(self.samples))
 
     def _mean(self, name: str) -> Mean:
         import numpy as np
@@ -376,21 +368,6 @@ class Results(Displayed, dict[str, Result]):
             if name not in self:
                 raise UserError(f"no release {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}")
         return self[new], self[old]
-
-
-def _check_fields(names: Iterable[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise UserError(f"{name}: these results have {', '.join(dict.fromkeys(known))}{did_you_mean(name, known)}")
-
-
-def _primary_first(names: Sequence[str], results: Sequence[Result]) -> list[str]:
-    """These fields, the one that decides before the others."""
-    if LABELLED in names and all(result.labelled() >= MOST_LABELLED for result in results):
-        first = LABELLED
-    else:
-        first = _MATCH if _MATCH in names else next((name for name in names if name != LABELLED), LABELLED)
-    return sorted(names, key=lambda name: name != first)
 
 
 def _means(results: Sequence[Result]) -> Shown:

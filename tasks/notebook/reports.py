@@ -1,0 +1,82 @@
+"""Results of `evaluate` as reports in a home, so that they are compared and decided upon as those of runs are."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.metrics.label import LABEL
+from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.load.columns import clean
+from answerkey.tasks.load.load import Loaded
+from answerkey.tasks.load.references import Reference
+from answerkey.tasks.load.staged import staged_schema
+from answerkey.tasks.reports.aggregate import aggregate
+from answerkey.tasks.reports.commit import commit
+from answerkey.tasks.reports.manifest import declared
+from answerkey.tasks.reports.report import Report
+from answerkey.tasks.score.shard import write_part
+from answerkey.tasks.warehouse.home import Home
+
+DATASET = "results"
+
+
+def add_report(
+    home: Home, release: str, samples: Sequence[Sample], metrics: Sequence[Metric], measurements: Sequence[Measurement]
+) -> Report:
+    """Commit what `evaluate` has scored to a home, and return the report of it.
+
+    Args:
+        measurements: those of the first metric in the order of the samples, then those of the next.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    run_id = uuid.uuid4().hex
+    folder = home.scratch / run_id
+    folder.mkdir(parents=True)
+    keys = [f"{run_id} {row}" for row in range(len(samples))]
+
+    # The answers, as they are after validation
+    answers, n_answers = [], Counter[str]()
+    for key, sample in zip(keys, samples, strict=True):
+        n_answers[sample.sample_id] += 1
+        answers.append({**_columns(sample), "release": release, "repeat": str(n_answers[sample.sample_id])})
+        answers[-1] |= {"sample_key": key, "correct": sample.label, "slices": dict(sample.slices)}
+    accepted = str(folder / "accepted.parquet")
+    pq.write_table(pa.Table.from_pylist(answers, schema=staged_schema()), accepted)
+
+    # The scores. Labels are columns of the answers.
+    of_samples = [
+        measured._replace(sample_id=key) for measured, key in zip(measurements, keys * len(metrics), strict=True)
+    ]
+    part = home.shared_name(folder / "part.parquet")
+    write_part(home, part, [[measured for measured in of_samples if measured.metric != LABEL]])
+
+    loaded = Loaded(DATASET, accepted, rejects="", references=None, n_rows=len(samples), notes=())
+    committed = commit(home, run_id, DATASET, loaded, accepted, [part])
+    scored = [metric for metric in metrics if metric.name != LABEL]
+    manifest = {"run_id": run_id, "parameters": {}, "metrics": {metric.name: declared(metric) for metric in scored}}
+    [report] = aggregate(home, committed, scored, manifest)
+    return report
+
+
+def _columns(sample: Sample) -> dict[str, Any]:
+    """What a sample consists of, as columns of an accepted row."""
+    asked = Reference(
+        sample_id=clean(sample.sample_id) or "",
+        question=clean(sample.question),
+        references=_clean(sample.references),
+        facts=_clean(sample.facts),
+        cluster=clean(sample.cluster),
+        incorrect_references=_clean(sample.incorrect_references),
+    )
+    return {**asked.staged(), "answer": clean(sample.answer), "context": _clean(sample.context)}
+
+
+def _clean(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(clean(text) or "" for text in texts)
