@@ -22,7 +22,7 @@ from answerkey.tasks.publish.text import number, price, spent_on_judges
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
-from answerkey.tasks.reports.manifest import check_notes, depth_warnings, judge_warnings, saved, uniform_warnings
+from answerkey.tasks.reports.manifest import judge_warnings, saved
 from answerkey.tasks.reports.report import Report, labels
 
 if TYPE_CHECKING:
@@ -64,9 +64,13 @@ def print_reports(
     rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
     about = [f"[dim]{more} more field{'s' if more > 1 else ''}: {escape(rest)}[/dim]"] if more and rest else []
     about += [line for report in reports for line in _about(report, names)]
-    if (agreeing := tables.agreements(_named(reports), names[0])).rows:
-        shown.append(agreeing)
-    show(*shown, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
+    show(
+        *shown,
+        *_agreements(reports, names[0]),
+        *about,
+        *_spent(reports),
+        *(escape(f"- {message}") for message in found if with_checks),
+    )
     for report, some in zip(reports, _lowest(home, reports, by, samples), strict=False):
         show("", *_samples(report, some))
 
@@ -77,15 +81,19 @@ def print_remarks(reports: Sequence[Report], *, home: Home, with_depth: bool) ->
     `with_depth`: how many of the primary metric's answers are outside the training data of the offline judge.
     """
     name = primary(reports)
-    given = tables.agreements(_named(reports), name)
+    depth_of = [name.partition(".")[0]] if with_depth else []
     more = pasted(home, "report", *(report.report_id for report in reports))
     lines = [f"[dim]each release, and its slices: {escape(more)}[/dim]"] if more else []
     for report in reports:
-        depth = depth_warnings(report.manifest, [name.partition(".")[0]]) if with_depth else []
-        warnings = [*check_notes(report.manifest), *depth, *uniform_warnings(report.manifest)]
-        about = [*_size(report), *(f"  {escape(one_line(warning))}" for warning in warnings)]
-        lines += about if warnings or report.message or report.quarantined else []
-    show(*([given] if given.rows else []), *lines, *_spent(reports))
+        if judge_warnings(report.manifest, depth_of) or report.message or report.quarantined:
+            lines += _about(report, (), depth_of)
+    show(*_agreements(reports, name), *lines, *_spent(reports))
+
+
+def _agreements(reports: Sequence[Report], name: str) -> list[Table]:
+    """How far scores that came with the answers agree with the field, where any did."""
+    table = tables.agreements(_named(reports), name)
+    return [table] if table.rows else []
 
 
 def _lowest(home: Home, reports: Sequence[Report], by: str | None, samples: int) -> list[tuple[LowestScore, ...]]:
@@ -118,12 +126,12 @@ def _with_passes(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
         yield from (other for other in every if other.startswith((f"{name}_pass@", f"{name}_pass^")))
 
 
-def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
+def _about(report: Report, names: Sequence[str], depth_of: Sequence[str] | None = None) -> Iterator[str]:
     yield from _size(report)
     within = [f"{name} {number(found)}" for name in names if (found := report.variance_within(name)) is not None]
     if within:
         yield f"  variance between the answers to one question: {', '.join(within)}"
-    yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest))
+    yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest, depth_of))
 
 
 def _size(report: Report) -> Iterator[str]:

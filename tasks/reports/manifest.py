@@ -269,7 +269,7 @@ def named(manifest: Mapping[str, Any]) -> str:
     return "; then ".join(filter(None, (judge.get("about", ""), models)))
 
 
-def depth_warnings(manifest: Mapping[str, Any], metrics: Sequence[str] = ()) -> list[str]:
+def depth_warnings(manifest: Mapping[str, Any], metrics: Sequence[str] | None = None) -> list[str]:
     """The answers outside the training data of the offline judge: one sentence for metrics with the same counts.
 
     Args:
@@ -277,7 +277,7 @@ def depth_warnings(manifest: Mapping[str, Any], metrics: Sequence[str] = ()) -> 
     """
     alike: dict[str, list[str]] = {}
     for metric, counts in noted(manifest, "out_of_depth").items():
-        if metrics and metric not in metrics:
+        if metrics is not None and metric not in metrics:
             continue
         why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
         n = sum(counts["why"].values())
@@ -323,13 +323,13 @@ def noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
     return found
 
 
-def judge_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """What a reader of the scores of judges has to know, in sentences, but for what is in the report's message."""
-    return [
-        *check_notes(manifest),
-        *depth_warnings(manifest),
-        *uniform_warnings(manifest),
-    ]
+def judge_warnings(manifest: Mapping[str, Any], depth_of: Sequence[str] | None = None) -> list[str]:
+    """What a reader of the scores of judges has to know, in sentences, but for what is in the report's message.
+
+    Args:
+        depth_of: the metrics of which it is said how many answers are outside the training data of the offline judge.
+    """
+    return [*check_notes(manifest), *depth_warnings(manifest, depth_of), *uniform_warnings(manifest)]
 
 
 def model_warnings(manifest: Mapping[str, Any]) -> list[str]:

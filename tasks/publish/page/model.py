@@ -210,8 +210,9 @@ class Page:
 
     @property
     def decisive(self) -> FieldComparison | None:
-        """The primary field in the newest comparison; None where the newest verdict is about another."""
-        if not self.comparisons or (self.gates and self.gates[-1].new != self.comparisons[-1].new):
+        """The primary field in the newest comparison; None where the newest verdict is about another pair."""
+        pairs = [(pair[-1].old, pair[-1].new) for pair in (self.comparisons, self.gates) if pair]
+        if not self.comparisons or len(set(pairs)) > 1:
             return None
         return next((row for row in self.comparisons[-1].overall if row.name == self.primary), None)
 
