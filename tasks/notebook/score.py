@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
 
-from answerkey.metrics_core import frame
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.check import checked
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -20,6 +19,7 @@ from answerkey.metrics_core.metrics.label import Label
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.processes import spawned_pool
+from answerkey.tasks.notebook.frames import samples_of
 from answerkey.tasks.notebook.result import Result, Results
 
 
@@ -109,7 +109,7 @@ def _releases(source: Any, others: Sequence[str], label: str) -> dict[str, list[
     """The samples by release; a source without releases has the release ""."""
     if isinstance(source, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    if (by_release := frame.samples(source, others, label)) is not None:
+    if (by_release := samples_of(source, others, label)) is not None:
         return by_release or {"": []}
     if label:
         raise UserError(f"label={label!r} names a column of a data frame; a sample has its own, label=True")

@@ -39,7 +39,7 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
     [
         (
             pd.DataFrame({"a": [1], "reference": ["x"]}), ["contains"],
-            r"the data frame has no column for answer \(answer, .+\); it has a, reference",
+            r"the data frame has no column for answer: rename one of a, reference to answer",
         ),
         (
             pd.DataFrame([[1, 2]], columns=["x", "x"]), ["contains"],
@@ -47,11 +47,11 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
         ),
         (
             pd.DataFrame({"answer": [{"a": 1}], "reference": ["x"]}), ["contains"],
-            r"row 0 of the data frame: answer has a dict, not a text",
+            r"row 0 of the data frame: answer \(answer\) is an object with a; map a path into it",
         ),
         (
             pd.DataFrame({"answer": ["x"], "reference": [{"text": ["x"]}]}), ["contains"],
-            r"row 0 of the data frame: reference has a dict, not a text",
+            r"row 0 of the data frame: references \(reference\) is an object with text; map a path into it",
         ),
         (
             pd.DataFrame({"id": list("aba"), "answer": "x", "reference": "x", "model": ["old", "old", None]}),
@@ -79,6 +79,17 @@ def test_the_usual_mistakes(given, metrics, message):
     assert re.fullmatch(message, str(error.value)), str(error.value)
 
 
+def test_cells_are_read_as_those_of_a_file():
+    frame = pd.DataFrame({
+        "Answer": ["Rome", "Rome", {"content": "Rome"}], "expected": ["['Rome', 'Roma']", ["Rome", None], "Rome"],
+        "model": [" v1", "v1", "v1 "], "context": ["A city.", ["A city.", " "], None],
+    })  # fmt: skip
+    [(release, result)] = evaluate(frame, ["exact_match"]).items()
+    assert (release, [one.values["match"] for one in result]) == ("v1", [1.0, 1.0, 1.0])
+    assert [sample.references for sample in result.samples] == [("Rome", "Roma"), ("Rome",), ("Rome",)]
+    assert [sample.context for sample in result.samples] == [("A city.",), ("A city.",), ()]
+
+
 def test_several_answers_to_a_question_are_numbered():
     frame = pd.DataFrame({"id": ["a", "a"], "repeat": [1, 2], "answer": ["x", "y"], "reference": "x", "model": "old"})
     assert [one.values["match"] for one in evaluate(frame, ["contains"])["old"]] == [1.0, 0.0]
@@ -86,6 +97,7 @@ def test_several_answers_to_a_question_are_numbered():
 
 def test_labels_are_a_column_that_is_named():
     frame = pd.DataFrame({"answer": list("abcd"), "reference": "a", "right": ["yes", 0, None, "n/a"]})
+    frame["reference_"] = "a"
     result = evaluate(frame, ["exact_match"], label="right")
     assert [sample.label for sample in result.samples] == [True, False, None, None]
     assert [(one.status, one.values.get("correct")) for one in result.of("label")] == [
@@ -93,6 +105,6 @@ def test_labels_are_a_column_that_is_named():
     ]  # fmt: skip
     assert "label.correct" not in evaluate(frame, ["exact_match"]).fields
     with pytest.raises(UserError, match="row 0 of the data frame: the label 'a' is neither true nor false"):
-        evaluate(frame, ["exact_match"], label="answer")
+        evaluate(frame, ["exact_match"], label="reference_")
     with pytest.raises(UserError, match=r"the data frame has no column 'rihgt'; it has .*; did you mean right"):
         evaluate(frame, ["exact_match"], label="rihgt")

@@ -1,0 +1,122 @@
+"""Data frames as samples (pandas, and all that offer Arrow data: polars, PyArrow, DuckDB)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.sample import Sample, truth
+from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_name, text_at
+from answerkey.tasks.load.references import sample_fields
+
+_BATCH = 5_000
+
+
+def samples_of(frame: Any, others: Sequence[str] = (), label: str = "") -> dict[str, list[Sample]] | None:
+    """The rows of a data frame as samples, by release in the order of their first rows; None for any other object.
+
+    Columns are recognised, and their cells read, as those of a file; `others` names those that become `Sample.columns`,
+    and `label` that of the human labels. A row without an id has its number, from 0. Without releases, the only key is
+    "".
+
+    Raises:
+        UserError: there is no column for the answer or the references, a cell is no text, an id occurs twice in a
+            release, or a row has no release although others have one.
+
+    >>> import pyarrow as pa
+    >>> [sample] = samples_of(pa.table({"response": ["It is Rome."], "reference": ["['Rome', 'Roma']"]}))[""]
+    >>> sample.references
+    ('Rome', 'Roma')
+    """
+    rows = records(frame)
+    if rows is None:
+        return None
+    names = [str(name) for name in (frame.schema.names if hasattr(frame, "to_batches") else frame.columns)]
+    if absent := [name for name in (*others, *filter(None, [label])) if name not in names]:
+        raise UserError(
+            f"the data frame has no column {absent[0]!r}; it has {', '.join(names)}{did_you_mean(absent[0], names)}"
+        )
+    table = list(rows)
+    columns = complete({"label": label} if label else {}, (), table or [dict.fromkeys(names)], "the data frame")
+    for key in ("answer", "references"):
+        if key not in columns.paths:
+            raise UserError(f"the data frame has no column for {key}: rename one of {', '.join(names)} to {key}")
+
+    by_release, first = dict[str, list[Sample]](), dict[tuple[str, str, str], int]()
+    for number, row in enumerate(table):
+        try:
+            sample = _sample(number, row, columns, others)
+            release = release_name(clean(text_at(row, columns.paths, "release")) or "")
+            repeat = str(text_at(row, columns.paths, "repeat"))
+        except ValueError as error:
+            raise UserError(f"row {number} of the data frame: {error}") from error
+        by_release.setdefault(release, []).append(sample)
+        earlier = first.setdefault((release, sample.sample_id, repeat), number)
+        if earlier != number:
+            raise UserError(
+                f"row {number} of the data frame: the id {sample.sample_id!r} is that of row {earlier}; drop one of "
+                "them, or number several answers to a question in a column `repeat`"
+            )
+    if len(by_release) > 1 and "" in by_release:
+        number = min(row for (release, *_), row in first.items() if not release)
+        column = columns.paths["release"]
+        raise UserError(f"row {number} of the data frame: no release in {column}; fill it in, or drop the row")
+    return by_release
+
+
+def _sample(number: int, row: Mapping[str, Any], columns: ColumnMap, others: Sequence[str]) -> Sample:
+    """One row as a sample.
+
+    Raises:
+        ValueError: a cell is no text, or no label.
+    """
+    fields = sample_fields(row, columns)
+    label = text_at(row, columns.paths, "label")
+    try:
+        correct = None if label is None else truth(label)
+    except ValueError as error:
+        raise ValueError(f"the label {error}") from error
+    return Sample(
+        **{**fields, "sample_id": fields["sample_id"] or str(number)},
+        answer=text_at(row, columns.paths, "answer"),
+        columns={name: row.get(name) for name in others},
+        label=correct,
+    )
+
+
+def records(frame: Any) -> Iterator[dict[str, Any]] | None:
+    """The rows of a data frame, with None for missing values; None for any other object.
+
+    Raises:
+        UserError: two columns have one name.
+    """
+    if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        return _of_pandas(frame, _distinct(frame.columns))
+    if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
+        return _of_arrow(frame)
+    return None
+
+
+def _of_pandas(frame: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(frame), _BATCH):
+        batch = frame.iloc[start : start + _BATCH].astype(object)
+        for row in batch.where(batch.notna(), None).itertuples(index=False, name=None):
+            # Cells may be lists and numbers of numpy.
+            cells = (cell.tolist() if hasattr(cell, "tolist") else cell for cell in row)
+            yield dict(zip(columns, cells, strict=True))
+
+
+def _of_arrow(frame: Any) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(frame)
+    _distinct(reader.schema.names)
+    return (row for batch in reader for row in batch.to_pylist())
+
+
+def _distinct(columns: Any) -> list[str]:
+    names = [str(column) for column in columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"the data frame has several columns called {', '.join(twice)}; rename all but one")
+    return names
