@@ -1,24 +1,32 @@
-"""Data frames as samples (pandas, and all that offer Arrow data: polars, PyArrow, DuckDB)."""
+"""Tables as samples: data frames (pandas, and all that offer Arrow data: polars, PyArrow, DuckDB), lists of dicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, truth
 from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_name, text_at
 from answerkey.tasks.load.references import sample_fields
 
 _BATCH = 5_000
+NOTHING_NAMED: Mapping[Key, str] = MappingProxyType({})
 
 
-def samples_of(frame: Any, others: Sequence[str] = (), label: str = "") -> dict[str, list[Sample]] | None:
-    """The rows of a data frame as samples, by release in the order of their first rows; None for any other object.
+def samples_of(
+    frame: Any, others: Sequence[str] = (), named: Mapping[Key, str] = NOTHING_NAMED
+) -> dict[str, list[Sample]] | None:
+    """The rows of a table as samples, by release in the order of their first rows; None for an object that is no table.
 
-    Columns are recognised, and their cells read, as those of a file; `others` names those that become `Sample.columns`,
-    and `label` that of the human labels. A row without an id has its number, from 0. Without releases, the only key is
-    "".
+    Columns are recognised, and their cells read, as those of a file. A row without an id has its number, from 0.
+    Without releases, the only key is "".
+
+    Args:
+        others: the columns that become `Sample.columns`.
+        named: the columns of keys where the names do not say it, and that of the human labels.
 
     Raises:
         UserError: there is no column for the answer or the references, a cell is no text, an id occurs twice in a
@@ -32,16 +40,16 @@ def samples_of(frame: Any, others: Sequence[str] = (), label: str = "") -> dict[
     rows = records(frame)
     if rows is None:
         return None
-    names = [str(name) for name in (frame.schema.names if hasattr(frame, "to_batches") else frame.columns)]
-    if absent := [name for name in (*others, *filter(None, [label])) if name not in names]:
+    table = list(rows)
+    names = list(dict.fromkeys(str(name) for row in table for name in row))
+    if table and (absent := [name for name in others if name not in names]):
         raise UserError(
             f"the data frame has no column {absent[0]!r}; it has {', '.join(names)}{did_you_mean(absent[0], names)}"
         )
-    table = list(rows)
-    columns = complete({"label": label} if label else {}, (), table or [dict.fromkeys(names)], "the data frame")
+    columns = complete(named, (), table, "the data frame")
     for key in ("answer", "references"):
-        if key not in columns.paths:
-            raise UserError(f"the data frame has no column for {key}: rename one of {', '.join(names)} to {key}")
+        if table and key not in columns.paths:
+            raise UserError(f"the data frame has no column for {key} among {', '.join(names)}; name it: {key}=COLUMN")
 
     by_release, first = dict[str, list[Sample]](), dict[tuple[str, str, str], int]()
     for number, row in enumerate(table):
@@ -85,8 +93,8 @@ def _sample(number: int, row: Mapping[str, Any], columns: ColumnMap, others: Seq
     )
 
 
-def records(frame: Any) -> Iterator[dict[str, Any]] | None:
-    """The rows of a data frame, with None for missing values; None for any other object.
+def records(frame: Any) -> Iterator[Mapping[str, Any]] | None:
+    """The rows of a data frame, with None for missing values, or of a list of dicts; None for any other object.
 
     Raises:
         UserError: two columns have one name.
@@ -95,6 +103,8 @@ def records(frame: Any) -> Iterator[dict[str, Any]] | None:
         return _of_pandas(frame, _distinct(frame.columns))
     if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
         return _of_arrow(frame)
+    if isinstance(frame, list) and all(isinstance(row, Mapping) for row in frame):
+        return iter(frame)
     return None
 
 

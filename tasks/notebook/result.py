@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields as attributes
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.gate.gate import Verdict
     from answerkey.metrics_core.statistics.bounded_mean import Floats
     from answerkey.metrics_core.statistics.clustered import Codes, Mask
+    from answerkey.tasks.compare.examples import Direction
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
@@ -229,6 +231,29 @@ class Result(Displayed, list[Measurement]):
             comparison = compare(home, old.report_id, new.report_id, fields=fields, all_fields=all_fields)
         return replace(comparison, old=old.release, new=new.release)
 
+    def changed(self, baseline: Result, n: int = 10, field: str = "", direction: Direction = "worse") -> Any:
+        """The samples that moved most since an earlier result, by default those that got worse.
+
+        Args:
+            baseline: the older result.
+            field: METRIC.FIELD; by default the first of `headlines`.
+            direction: "worse", "better" or "both".
+
+        Returns:
+            pandas.DataFrame: up to `n` rows with both answers, both numbers, their difference, and both reasons.
+
+        Raises:
+            UserError: `baseline` is not a result, or there is no such field.
+        """
+        from answerkey.tasks.compare.examples import LargestChange, largest_changes
+
+        name = self._known(field)
+        with self._beside(baseline) as (home, old, new):
+            found = largest_changes(home, old.report_id, new.report_id, name, direction=direction, limit=n)
+        return to_frame(
+            {one.name: [getattr(change, one.name) for change in found] for one in attributes(LargestChange)}
+        )
+
     def gate(self, baseline: Result, *, margin: float, **policy: Any) -> Verdict:
         """Decide whether this release may ship in place of an earlier one, as `answerkey gate` does.
 
@@ -340,6 +365,15 @@ class Results(Displayed, dict[str, Result]):
         """
         after, before = self._pair(new, old)
         return after.compare(before, fields, all_fields=all_fields)
+
+    def changed(self, new: str = "", old: str = "", **options: Any) -> Any:
+        """The samples that moved most between two releases; `options` are the arguments of `Result.changed`.
+
+        Raises:
+            UserError: there is no such release, or more than two and none is named.
+        """
+        after, before = self._pair(new, old)
+        return after.changed(before, **options)
 
     def gate(self, new: str = "", old: str = "", **policy: Any) -> Verdict:
         """Decide whether `new` may ship in place of `old`; `policy` are the arguments of `Result.gate`.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 import uuid
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.judges.check import checked
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
@@ -19,6 +20,7 @@ from answerkey.metrics_core.metrics.label import Label
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.processes import spawned_pool
+from answerkey.tasks.load.columns import KEYS
 from answerkey.tasks.notebook.frames import samples_of
 from answerkey.tasks.notebook.result import Result, Results
 
@@ -28,7 +30,6 @@ def evaluate(
     samples: Iterable[Sample],
     metrics: Iterable[MetricLike] | None = ...,
     *,
-    label: Literal[""] = ...,
     workers: int = ...,
     **options: object,
 ) -> Result: ...
@@ -36,7 +37,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    samples: Any, metrics: Iterable[MetricLike] | None = ..., *, label: str = ..., workers: int = ..., **options: object
+    samples: Any, metrics: Iterable[MetricLike] | None = ..., *, workers: int = ..., **options: object
 ) -> Any: ...
 
 
@@ -44,7 +45,6 @@ def evaluate(
     samples: Any,
     metrics: Iterable[MetricLike] | None = None,
     *,
-    label: str = "",
     workers: int = 1,
     **options: object,
 ) -> Result | Results:
@@ -53,17 +53,18 @@ def evaluate(
     A metric that has a score for no sample at all causes a warning, with the reason.
 
     Args:
-        samples: the answers of one release: an iterable of `Sample`. Or a data frame (pandas, polars, Arrow) whose
-            columns are recognised by their names, of one release or several. Samples of a release with the same id are
-            answers to the same question.
+        samples: the answers of one release: an iterable of `Sample`. Or a data frame (pandas, polars, Arrow) or a list
+            of dicts, of one release or several, whose columns are recognised by their names. Samples of a release with
+            the same id are answers to the same question.
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
             `RougeL()`, metric classes, functions of an answer and its references. By default `DEFAULT_METRICS`; the
             judge is the offline one unless `judge` names a model.
-        label: the column of a data frame with human labels (true or false, 1 or 0, yes or no), if it has any. They
-            become the field `label.correct`, as the labels of samples do.
         workers: processes for the lexical metrics and the offline judge.
         options: options of the metrics that are not given as objects, for instance
-            `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`.
+            `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`. And columns of a
+            data frame whose names do not say what they are, by the keys of `--map`: `answer="a", references="truth"`.
+            The column of human labels (true or false, 1 or 0, yes or no) is always named: `label="right"`. They become
+            the field `label.correct`, as the labels of samples do.
 
     Returns:
         A `Result`: a list with one measurement per metric and sample, in the order of `metrics`, then of `samples`.
@@ -82,8 +83,9 @@ def evaluate(
         raise UserError(f"metrics is the text {metrics!r}; give a list: metrics=[{metrics!r}]")
     # One budget for all metrics of this call.
     run = uuid.uuid4().hex
+    named: dict[Key, str] = {key: str(options.pop(key)) for key in KEYS if key in options}
     chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
-    releases = _releases(samples, [name for metric in chosen for name in metric.columns], label)
+    releases = _releases(samples, [name for metric in chosen for name in metric.columns], named)
     rows = [sample for part in releases.values() for sample in part]
     # Before anything is paid for the rows
     chosen = [checked(metric, rows) if isinstance(metric, JudgeMetric) else metric for metric in chosen]
@@ -105,14 +107,14 @@ def evaluate(
     return results[""] if list(results) == [""] else results
 
 
-def _releases(source: Any, others: Sequence[str], label: str) -> dict[str, list[Sample]]:
+def _releases(source: Any, others: Sequence[str], named: Mapping[Key, str]) -> dict[str, list[Sample]]:
     """The samples by release; a source without releases has the release ""."""
     if isinstance(source, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    if (by_release := samples_of(source, others, label)) is not None:
+    if (by_release := samples_of(source, others, named)) is not None:
         return by_release or {"": []}
-    if label:
-        raise UserError(f"label={label!r} names a column of a data frame; a sample has its own, label=True")
+    for key, column in named.items():
+        raise UserError(f"{key}={column!r} names a column of a data frame; a sample has its own {key}")
     samples = list(source) if isinstance(source, Iterable) else [source]
     for item in samples:
         if not isinstance(item, Sample):

@@ -39,7 +39,7 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
     [
         (
             pd.DataFrame({"a": [1], "reference": ["x"]}), ["contains"],
-            r"the data frame has no column for answer: rename one of a, reference to answer",
+            r"the data frame has no column for answer among a, reference; name it: answer=COLUMN",
         ),
         (
             pd.DataFrame([[1, 2]], columns=["x", "x"]), ["contains"],
@@ -70,7 +70,7 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
         ),
         (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
         (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
-        ([{"answer": ""}], ["bleu"], r"evaluate\(\) takes a list of answerkey\.Sample or a data frame, not dict"),
+        ([7], ["bleu"], r"evaluate\(\) takes a list of answerkey\.Sample or a data frame, not int"),
     ],
 )  # fmt: skip
 def test_the_usual_mistakes(given, metrics, message):
@@ -90,6 +90,15 @@ def test_cells_are_read_as_those_of_a_file():
     assert [sample.context for sample in result.samples] == [("A city.",), ("A city.",), ()]
 
 
+def test_columns_with_other_names_are_named_and_rows_may_be_dicts():
+    rows = [{"a": "Rome", "truth": "Rome", "n": 1}, {"a": "Oslo", "truth": "Rome", "n": 2}]
+    for table in (rows, pd.DataFrame(rows)):
+        result = evaluate(table, ["exact_match"], answer="a", references="truth", id="n")
+        assert [(one.sample_id, one.values["match"]) for one in result] == [("1", 1.0), ("2", 0.0)]
+    with pytest.raises(UserError, match="answer='a' names a column of a data frame; a sample has its own answer"):
+        evaluate(SAMPLES, ["exact_match"], answer="a")
+
+
 def test_several_answers_to_a_question_are_numbered():
     frame = pd.DataFrame({"id": ["a", "a"], "repeat": [1, 2], "answer": ["x", "y"], "reference": "x", "model": "old"})
     assert [one.values["match"] for one in evaluate(frame, ["contains"])["old"]] == [1.0, 0.0]
@@ -106,5 +115,5 @@ def test_labels_are_a_column_that_is_named():
     assert "label.correct" not in evaluate(frame, ["exact_match"]).fields
     with pytest.raises(UserError, match="row 0 of the data frame: the label 'a' is neither true nor false"):
         evaluate(frame, ["exact_match"], label="reference_")
-    with pytest.raises(UserError, match=r"the data frame has no column 'rihgt'; it has .*; did you mean right"):
+    with pytest.raises(UserError, match=r"the data frame: no column 'rihgt' \(for label\); did you mean 'right'"):
         evaluate(frame, ["exact_match"], label="rihgt")

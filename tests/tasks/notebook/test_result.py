@@ -178,6 +178,16 @@ def test_the_worst_come_first_and_nothing_without_a_number(results):
     assert "q7" not in set(undefined.worst(9)["id"])
 
 
+def test_what_got_worse_comes_first(results):
+    changed = results[1].changed(results[0], 3)
+    assert changed.empty
+    changed = results[0].changed(results[1], 3)
+    assert list(changed["sample_id"]) == ["q11", "q14", "q17"]
+    assert (list(changed["old"]), list(changed["new"])) == ([1.0] * 3, [0.0] * 3)
+    assert (changed["old_answer"][0], changed["new_answer"][0]) == ("city 11", "no idea")
+    assert len(results[1].changed(results[0], field="token_overlap.f1", direction="better")) == 10
+
+
 def test_answers_to_one_question_are_not_independent():
     samples = [Sample(f"q{n % 5}", "a" if n % 5 < 3 else "b", ["a"]) for n in range(50)]
     [one] = evaluate(samples, ["exact_match"]).means(["exact_match.match"])
