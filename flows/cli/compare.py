@@ -152,22 +152,24 @@ def compare(
 ) -> int:
     """Is the new release better or worse than the old one?
 
-    Compares two reports, sample by sample, on the samples that both have a score for.
+    Compares two reports, sample by sample, on the samples that both have a score for. OLD and NEW may be files too,
+    with a column of ids and columns of scores that another tool made.
 
     Examples:
         answerkey compare gpt-4 gpt-5
         answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
+        answerkey compare old.csv new.csv
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
     from answerkey.tasks.compare.examples import largest_changes
 
     _check_samples(samples)
-    with running(home):
+    with files_as_reports(home, comparing.old, comparing.new) as (where, old, new), running(where):
         from answerkey.flows.compare_releases import compare_releases
 
-        pair = compare_releases(comparing, str(home), page=False)
-    shown = next((row.name for row in pair.overall if row.difference is not None), "")
-    changed = largest_changes(home, pair.old, pair.new, shown, direction=moved, limit=samples if shown else 0)
+        pair = compare_releases(comparing.model_copy(update={"old": old, "new": new}), str(where), page=False)
+        shown = next((row.name for row in pair.overall if row.difference is not None), "")
+        changed = largest_changes(where, pair.old, pair.new, shown, direction=moved, limit=samples if shown else 0)
     if as_json:
         from dataclasses import asdict
 
@@ -277,6 +279,18 @@ def _against(
     primary = primary_field(home, [old, *news], rules.primary.field) if rules else ""
     pairs = compare_all(home, [(old, new) for new in news], all_fields=all_fields, primary=primary)
     return [old, *news], pairs, gated(home, old, news, rules) if rules else []
+
+
+@contextmanager
+def files_as_reports(home: Home, old: str, new: str) -> Iterator[tuple[Home, str, str]]:
+    """The home with the old and the new report; two files of scores are reports in another home for a while."""
+    if not (Path(old).is_file() and Path(new).is_file()):
+        yield home, old, new
+        return
+    from answerkey.tasks.notebook.score_files import reports_of_scores
+
+    with reports_of_scores(old, new) as (of_scores, before, after):
+        yield of_scores, before.report_id, after.report_id
 
 
 def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:

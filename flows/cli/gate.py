@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gated, write_page, writing
+from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, files_as_reports, gated, write_page, writing
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
@@ -96,34 +96,54 @@ def gate(  # noqa: PLR0913
     """Decide by a policy whether a release may ship.
 
     The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
-    missing); 2 is bad input.
+    missing); 2 is bad input. OLD and NEW may be files too, with a column of ids and columns of scores that another tool
+    made.
 
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --output gate.xml --output gate.html
+        answerkey gate old.csv new.csv --margin 0.02
     """
     files = output or []
     for file in files:
         if file.suffix not in _FORMATS:
             raise UserError(f"--output {file}: name the file .json, .xml, .html or .md")
-    rules = policy_of(policy, primary, margin, rule or [])
     from answerkey.flows.cli.comparison_tables import print_verdict
     from answerkey.tasks.gate.verdicts import EXIT_CODES
 
-    # Nothing is decided that could not be written.
-    for file in files:
-        check_folder(file, home)
-    began = time.perf_counter()
-    [verdict] = gated(home, old, [new], rules, dataset)
-    took_s = time.perf_counter() - began
-    for file in files:
-        _write(file, verdict, home, took_s=took_s, link=link, allow_inconclusive=allow_inconclusive)
+    with files_as_reports(home, old, new) as (where, old_report, new_report):
+        if where is not home and not (policy or primary):
+            primary = only_field(where, [old_report, new_report])
+        rules = policy_of(policy, primary, margin, rule or [])
+        # Nothing is decided that could not be written.
+        for file in files:
+            check_folder(file, home)
+        began = time.perf_counter()
+        [verdict] = gated(where, old_report, [new_report], rules, dataset)
+        took_s = time.perf_counter() - began
+        for file in files:
+            _write(file, verdict, where, took_s=took_s, link=link, allow_inconclusive=allow_inconclusive)
     if as_json:
         print_json(verdict.as_dict())
     else:
         print_verdict(verdict)
     outcome = verdict.verdict.outcome
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
+
+
+def only_field(home: Home, report_ids: list[str]) -> str:
+    """The field of reports that have one.
+
+    Raises:
+        UserError: they have several. Which of them decides is not to be chosen by their numbers.
+    """
+    from answerkey.tasks.reports.headline import fields_of
+    from answerkey.tasks.reports.report import read_reports
+
+    first, *others = fields_of(read_reports(home, report_ids))
+    if others:
+        raise UserError(f"which score decides? name it: --primary {first}, or {', '.join(others)}")
+    return first
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")

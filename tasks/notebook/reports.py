@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from answerkey.metrics_core.measurement import Measurement
@@ -17,21 +17,29 @@ from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.staged import staged_schema
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import commit
-from answerkey.tasks.reports.manifest import declared
+from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report
+from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.shard import write_part
+from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 
 DATASET = "results"
 
 
 def add_report(
-    home: Home, release: str, samples: Sequence[Sample], metrics: Sequence[Metric], measurements: Sequence[Measurement]
+    home: Home,
+    release: str,
+    samples: Sequence[Sample],
+    metrics: Sequence[Metric] = (),
+    measurements: Sequence[Measurement] = (),
+    scores: Sequence[Mapping[str, float]] = (),
 ) -> Report:
-    """Commit what `evaluate` has scored to a home, and return the report of it.
+    """Commit what was scored outside of a run to a home, and return the report of it.
 
     Args:
         measurements: those of the first metric in the order of the samples, then those of the next.
+        scores: those that came with each sample, by METRIC.FIELD; empty: none did.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -43,10 +51,10 @@ def add_report(
 
     # The answers, as they are after validation
     answers, n_answers = [], Counter[str]()
-    for key, sample in zip(keys, samples, strict=True):
+    for key, sample, given in zip(keys, samples, scores or [{}] * len(samples), strict=True):
         n_answers[sample.sample_id] += 1
         answers.append({**_columns(sample), "release": release, "repeat": str(n_answers[sample.sample_id])})
-        answers[-1] |= {"sample_key": key, "correct": sample.label, "slices": dict(sample.slices)}
+        answers[-1] |= {"sample_key": key, "correct": sample.label, "slices": dict(sample.slices), "given": dict(given)}
     accepted = str(folder / "accepted.parquet")
     pq.write_table(pa.Table.from_pylist(answers, schema=staged_schema()), accepted)
 
@@ -57,11 +65,14 @@ def add_report(
     part = home.shared_name(folder / "part.parquet")
     write_part(home, part, [[measured for measured in of_samples if measured.metric != LABEL]])
 
-    loaded = Loaded(DATASET, accepted, rejects="", references=None, n_rows=len(samples), notes=())
+    n_rows, of_data = len(samples), [metric for metric in metrics if metric.name != LABEL]
+    loaded = Loaded(DATASET, accepted, rejects="", references=None, n_rows=n_rows, notes=())
+    checked = Validation(accepted, "", n_rows, n_accepted=n_rows, n_quarantined=0, checks=(), broken=None)
+    plan = Plan(
+        (), tuple(of_data), n_rows, n_known=(), n_todo=tuple((metric.name, 0) for metric in of_data), known_answers={}
+    )
     committed = commit(home, run_id, DATASET, loaded, accepted, [part])
-    scored = [metric for metric in metrics if metric.name != LABEL]
-    manifest = {"run_id": run_id, "parameters": {}, "metrics": {metric.name: declared(metric) for metric in scored}}
-    [report] = aggregate(home, committed, scored, manifest)
+    [report] = aggregate(home, committed, of_data, manifest(run_id, {}, loaded, checked, plan))
     return report
 
 

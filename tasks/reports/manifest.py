@@ -72,7 +72,7 @@ def manifest(
             "quarantined": validation.n_quarantined,
         },
         "signatures": {metric.name: metric.signature for metric in plan.metrics},
-        "metrics": {metric.name: declared(metric) for metric in plan.metrics},
+        "metrics": {metric.name: _declared(metric) for metric in plan.metrics},
         "seed": SEED,
         "versions": versions(),
         "code": code_revision(),
@@ -91,7 +91,7 @@ def manifest(
     return content | ({"judge": _judge(judge, access) | _checked(plan)} if asked else {})
 
 
-def declared(metric: Metric) -> dict[str, Any]:
+def _declared(metric: Metric) -> dict[str, Any]:
     """What a report must know of a metric to be read where the metric's code is not."""
     return {
         "spec": metric.spec,
