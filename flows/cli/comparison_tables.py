@@ -24,12 +24,15 @@ from answerkey.tasks.publish.text import (
     DETECTABLE,
     HUMAN,
     NEEDED,
+    PLOT,
+    drawn,
     headline,
     human_note,
     number,
     only_one,
     signed,
     undetectable,
+    verdict_drawn,
     what_it_learned,
 )
 from answerkey.tasks.reports.report import ReportPoint
@@ -154,7 +157,6 @@ def _what(found: Difference) -> Iterator[str]:
             yield f"only in the {where} report: {escape(', '.join(names))}"
 
 
-_PLOT = 32
 _HISTORY = 80
 """The width of the table without the plot, which a narrower terminal leaves out."""
 
@@ -201,24 +203,12 @@ def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str
 def _drawn(table: Table, means: Sequence[_Ends]) -> Table:
     """The table with each interval drawn on one axis, which a narrow terminal leaves out."""
     known = [end for one in means for end in one if end is not None]
-    if not known or not fits(_HISTORY + _PLOT):
+    if not known or not fits(_HISTORY + PLOT):
         return table
     low, high = min(known), max(known)
 
-    def place(value: float) -> int:
-        return round((value - low) / ((high - low) or 1.0) * (_PLOT - 1))
-
-    def drawn(mean: float | None, start: float | None, end: float | None) -> str:
-        cells = [" "] * _PLOT
-        if start is not None and end is not None:
-            cells[place(start) : place(end) + 1] = "─" * (place(end) - place(start) + 1)
-            cells[place(start)], cells[place(end)] = "├", "┤"
-        if mean is not None:
-            cells[place(mean)] = "●"
-        return "".join(cells)
-
-    axis = f"{low:.3f}{f'{high:.3f}':>{_PLOT - 5}}"
-    rows = [(*row, drawn(*one)) for row, one in zip(table.rows, means, strict=True)]
+    axis = f"{low:.3f}{f'{high:.3f}':>{PLOT - 5}}"
+    rows = [(*row, drawn(*one, axis=(low, high), marks={})) for row, one in zip(table.rows, means, strict=True)]
     return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
@@ -231,8 +221,15 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     # The sentences have the numbers.
     page = tables.rules("", verdict).without("value", "samples")
     basis = [f"basis: {BASES[verdict.basis]}"] if verdict.basis and not brief else []
+    plot = [f"  {line}"] if (line := verdict_drawn(gated.verdict, gated.margin)) else []
     notes = [f"[yellow]![/yellow] {_printable(note)}" for note in verdict.notes]
-    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *basis, *notes, *([page] if page.rows else []))
+    show(
+        f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}",
+        *plot,
+        *basis,
+        *notes,
+        *([page] if page.rows else []),
+    )
 
 
 def print_calibration(found: Calibration) -> None:

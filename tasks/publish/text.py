@@ -57,6 +57,8 @@ MEANINGS: Mapping[str, str] = {
     "detectable": "The smallest true difference that these samples show four times out of five.",
 }
 """What the words on a page mean, for who decides."""
+PLOT = 32
+"""Characters of an interval that is drawn."""
 _NO_FINDING = "is not shown to differ from"
 
 
@@ -98,6 +100,42 @@ def points(value: float, *marks: float) -> str:
     ('+14.0', '-0.04', '-2.98')
     """
     return f"{100 * value + 0.0:+.{max(1, decimals(value, *marks, 0.0) - 2)}f}"
+
+
+def drawn(
+    value: float | None, low: float | None, high: float | None, axis: tuple[float, float], marks: Mapping[float, str]
+) -> str:
+    """A value with its interval as one line of characters, and marks at other places of the axis.
+
+    >>> drawn(0.14, 0.08, 0.2, axis=(-0.03, 0.2), marks={-0.03: "┊", 0.0: "│"})
+    '┊   │          ├───────●───────┤'
+    """
+    start, end = axis
+    cells = [" "] * PLOT
+
+    def place(at: float) -> int:
+        return round((at - start) / ((end - start) or 1.0) * (PLOT - 1))
+
+    for at, mark in marks.items():
+        cells[place(at)] = mark
+    if low is not None and high is not None:
+        cells[place(low) : place(high) + 1] = "─" * (place(high) - place(low) + 1)
+        cells[place(low)], cells[place(high)] = "├", "┤"
+    if value is not None:
+        cells[place(value)] = "●"
+    return "".join(cells)
+
+
+def verdict_drawn(verdict: Verdict, margin: float) -> str:
+    """The interval that decides beside zero and the largest loss that is accepted, in one line; empty without one."""
+    rule = verdict.rules[0] if verdict.rules else None
+    if rule is None or rule.value is None or rule.low is None or rule.high is None:
+        return ""
+    marks = {-margin: "┊", 0.0: "│"}
+    axis = min(rule.low, -margin), max(rule.high, 0.0)
+    line = drawn(rule.value, rule.low, rule.high, axis=axis, marks=marks)
+    accepted = f"┊ {signed(-margin)}, the accepted loss   " if margin else ""
+    return f"{line}   {accepted}│ no difference   ● {signed(rule.value)}"
 
 
 def percent(value: float | None) -> str:

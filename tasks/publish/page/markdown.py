@@ -16,7 +16,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import NONE, count, only_one, spent_on_judges, undetectable
+from answerkey.tasks.publish.text import NONE, count, only_one, spent_on_judges, undetectable, verdict_drawn
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:
@@ -46,8 +46,11 @@ def comment_markdown(page: Page, link: str = "") -> str:
         f"By {literal(page.primary)}, {worse:,} samples got worse, {better:,} got better, and "
         f"{len(changes) - worse - better:,} stayed the same."
     )
+    drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")
-    shown = template.render(page=page, link=link, changed=changed if changes else "", worst=_worst(page, changes))
+    shown = template.render(
+        page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=_worst(page, changes)
+    )
     return shown.rstrip() + "\n"
 
 

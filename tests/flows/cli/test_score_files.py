@@ -27,6 +27,8 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     done = bare_cli("gate", *files, "--margin", "0.02", "--output", str(page))
     assert done.returncode == 0
     assert done.stdout.startswith("PASS  new may ship in place of old, every rule holds: given.score went from 0.500")
+    plot = "  ┊│         ├─────────●─────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
+    assert done.stdout.splitlines()[1] == plot
     assert "basis: scores that came with the answers" in done.stdout
     assert "<title>Ship new" in page.read_text()
     assert bare_cli("gate", *files[::-1], "--margin", "0.02").returncode == 1
