@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.errors import UserError, did_you_mean, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, truth
+from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_name, text_at
 from answerkey.tasks.load.references import sample_fields
 
@@ -70,6 +72,10 @@ def samples_of(
         number = min(row for (release, *_), row in first.items() if not release)
         column = columns.paths["release"]
         raise UserError(f"row {number} of the data frame: no release in {column}; fill it in, or drop the row")
+    blank = [str(number) for number, row in enumerate(table) if is_blank(text_at(row, columns.paths, "answer"))]
+    if blank:
+        of = f"{len(blank):,} of {len(table):,} rows of the data frame"
+        warnings.warn(f"{of} have no answer, and count as blank: {listed(blank)}", stacklevel=4)
     return by_release
 
 

@@ -28,6 +28,13 @@ def test_a_frame_of_any_library(library):
     assert evaluate(frame, ["contains", "token_overlap"]) == evaluate(SAMPLES, ["contains", "token_overlap"])
 
 
+def test_rows_without_an_answer_are_named():
+    frame = pd.DataFrame({"answer": ["Rome", None, float("nan"), " "], "reference": "Rome"})
+    with pytest.warns(UserWarning, match="3 of 4 rows of the data frame have no answer, and count as blank: 1, 2, 3"):
+        result = evaluate(frame, ["exact_match"])
+    assert [one.values["match"] for one in result] == [1.0, 0.0, 0.0, 0.0]
+
+
 def test_numbers_are_texts_and_a_text_is_one_reference():
     frame = pd.DataFrame({"answer": [7, 8], "reference": ["7", None]})
     made = evaluate(frame, ["exact_match"])
