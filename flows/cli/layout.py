@@ -101,7 +101,10 @@ def _written(table: Table) -> Iterator[RichTable | str]:
     # As it is, then with heads on two lines, then with fields on two lines.
     narrow = [name.replace(" [", "\n[") for name in head]
     shapes = [(head, cells), (narrow, cells)]
-    shapes += [(narrow, [[_broken(row[0]), *row[1:]] for row in cells])] if head[0] in _FIELDS else []
+    if head[0] in _FIELDS:
+        # A name that is no longer than the parts of others stays on one line.
+        width = max((len(part) for row in cells for part in _broken(row[0]).plain.split("\n")), default=0)
+        shapes.append((narrow, [[row[0] if len(row[0]) <= width else _broken(row[0]), *row[1:]] for row in cells]))
     for names, shape in shapes:
         longest_lines = [
             max(cell_len(line) for cell in column for line in cell.plain.split("\n"))
