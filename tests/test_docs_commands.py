@@ -218,7 +218,7 @@ def test_the_job_for_github_actions_runs(answerkey, place):
 
 PAGES = (
     "backup", "calibrating", "comparing", "data", "expectations", "gate", "generating", "how_many_questions", "install",
-    "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag",
+    "judge", "judge_calls", "labelling", "migrating", "own_judge", "pairwise", "rag",
     "reports", "traces", "warehouse",
 )  # fmt: skip
 
