@@ -109,6 +109,8 @@ def drawn(
 
     >>> drawn(0.14, 0.08, 0.2, axis=(-0.03, 0.2), marks={-0.03: "┊", 0.0: "│"})
     '┊   │          ├───────●───────┤'
+    >>> drawn(0.01, -0.04, 0.07, axis=(-0.04, 0.07), marks={-0.03: "┊", 0.0: "│"})
+    '├──┊───────│──●────────────────┤'
     """
     start, end = axis
     cells = [" "] * PLOT
@@ -116,11 +118,11 @@ def drawn(
     def place(at: float) -> int:
         return round((at - start) / ((end - start) or 1.0) * (PLOT - 1))
 
-    for at, mark in marks.items():
-        cells[place(at)] = mark
     if low is not None and high is not None:
         cells[place(low) : place(high) + 1] = "─" * (place(high) - place(low) + 1)
         cells[place(low)], cells[place(high)] = "├", "┤"
+    for at, mark in marks.items():
+        cells[place(at)] = mark
     if value is not None:
         cells[place(value)] = "●"
     return "".join(cells)
