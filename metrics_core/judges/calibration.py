@@ -86,6 +86,15 @@ def _agreement_of(release: str | None, rows: Labelled, binary: bool, seed: int, 
     scores, truth = np.asarray(rows.scores, np.float64), np.asarray(rows.labels, np.float64)
     clusters = list(rows.clusters)
     verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
+    twice = [index for index, second in enumerate(rows.second) if second is not None]
+    ceiling = None
+    if twice:
+        ceiling = agreement(
+            [bool(rows.second[index]) for index in twice],
+            [rows.labels[index] for index in twice],
+            clusters=[rows.clusters[index] for index in twice],
+            level=level,
+        )
     return HumanAgreement(
         release,
         len(scores),
@@ -93,7 +102,7 @@ def _agreement_of(release: str | None, rows: Labelled, binary: bool, seed: int, 
         None if verdicts is None else agreement(verdicts, truth, clusters=clusters, level=level),
         None if binary else auroc(scores, truth, clusters=clusters, level=level),
         None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed, level=level),
-        _ceiling(rows, level),
+        ceiling,
     )
 
 
@@ -113,15 +122,3 @@ def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Fl
             return None
         verdicts[held] = scores[held] >= learned.value
     return verdicts
-
-
-def _ceiling(rows: Labelled, level: float) -> Agreement | None:
-    both = [index for index, second in enumerate(rows.second) if second is not None]
-    if not both:
-        return None
-    return agreement(
-        [bool(rows.second[i]) for i in both],
-        [rows.labels[i] for i in both],
-        clusters=[rows.clusters[i] for i in both],
-        level=level,
-    )

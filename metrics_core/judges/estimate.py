@@ -8,7 +8,8 @@ from dataclasses import replace
 from answerkey.metrics_core.judges.check import asked_before, questions_for
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, Replies, known_replies
+from answerkey.metrics_core.llm.cost import Cost, CostCounter, Replies
+from answerkey.metrics_core.llm.ledger import existing_ledger
 from answerkey.metrics_core.sample import Sample
 
 
@@ -40,16 +41,16 @@ def estimate_cost(
         questions = questions_for(metric, samples, len(samples))
         metric = metric.with_trial(samples)
     n_samples = 0
-    with known_replies(metric.access.ledger) as replies:
-        counter = CostCounter(replies)
-        for calls in metric.expected(samples, replies):
+    with existing_ledger(metric.access.ledger) as ledger:
+        counter = CostCounter(ledger.reply)
+        for calls in metric.expected(samples, ledger.reply):
             n_samples += 1
             for call in calls:
                 counter.add(call, in_batch=metric.judge.batch)
         # Judges that need not be asked about rows are not checked
         of_rows = counter.calls
         if of_rows or not n_samples:
-            _add_check(counter, metric, questions, replies)
+            _add_check(counter, metric, questions, ledger.reply)
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, checks=counter.calls - of_rows)

@@ -66,7 +66,7 @@ class Batch:
 
     model: ModelRef
     name: str
-    done: asyncio.Future[Exception | None]
+    done: asyncio.Future[Exception | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     results: dict[str, tuple[int, Any]] = field(default_factory=dict)
     contradicted: set[str] = field(default_factory=set)
     garbled: bool = False
@@ -162,7 +162,7 @@ class Batches:
         """The next batch, for a call that it is to `take`; it is not sent before the context is left."""
         batch = self._collecting.get(model)
         if batch is None or batch.full:
-            batch = self._collecting[model] = self._new(model, uuid.uuid4().hex[:16])
+            batch = self._collecting[model] = Batch(model, uuid.uuid4().hex[:16])
         batch.coming += 1
         if batch.alarm is not None:
             batch.alarm.cancel()
@@ -177,8 +177,9 @@ class Batches:
     def left(self, model: ModelRef, call: BatchedCall) -> Batch:
         """The batch in which an earlier process has left a call."""
         if call.batch not in self._left:
-            batch = self._left[call.batch] = self._new(model, call.batch)
-            batch.sent_at, batch.provider_id = call.sent_at, call.provider_id
+            batch = self._left[call.batch] = Batch(
+                model, call.batch, sent_at=call.sent_at, provider_id=call.provider_id
+            )
             self._start(batch)
         return self._left[call.batch]
 
@@ -201,9 +202,6 @@ class Batches:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _new(self, model: ModelRef, name: str) -> Batch:
-        return Batch(model, name, asyncio.get_running_loop().create_future())
 
     def _close(self, batch: Batch) -> None:
         """Let no more calls join."""

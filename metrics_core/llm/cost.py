@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from answerkey.metrics_core.llm.ledger import existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import count_tokens, prices_of
 from answerkey.metrics_core.llm.request import Request
@@ -48,17 +46,6 @@ class Cost:
     cost_usd: float | None
     offline: int = 0
     checks: int = 0
-
-
-@contextmanager
-def known_replies(ledger: str | None) -> Iterator[Replies]:
-    """The replies in the ledger at this place. If there is no ledger, none is created.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    with existing_ledger(ledger) as opened:
-        yield opened.reply
 
 
 class CostCounter:

@@ -19,8 +19,8 @@ from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client, learned_of
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
-from answerkey.metrics_core.llm.ledger import Origin
+from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall
+from answerkey.metrics_core.llm.ledger import Origin, existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import abilities, check
 from answerkey.metrics_core.llm.reply import Unreadable
@@ -183,8 +183,8 @@ def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | No
         LedgerError: the ledger cannot be read.
     """
     count = 0
-    with known_replies(ledger) as replies:
-        counter = CostCounter(replies)
+    with existing_ledger(ledger) as opened:
+        counter = CostCounter(opened.reply)
         for request in requests:
             count += 1
             counter.add(ExpectedCall(model, request, min(request.max_tokens, _GUESSED_TOKENS)))

@@ -529,16 +529,9 @@ class Ledger(ABC):
         return Spent()
 
     @_verb
-    def spent_by_judge(self, run: str) -> list[JudgeSpent]:
-        """What a run has spent on each judge, in the order of their names."""
-        return self._spent("run = :run", run=run)
-
-    @_verb
-    def spent_on(self, keys: Sequence[str]) -> list[JudgeSpent]:
-        """What all runs have spent on these requests, by the judges that were asked."""
-        return self._spent(f"request_key IN ({_marks(keys)})", **_named(keys))
-
-    def _spent(self, which: str, **values: str) -> list[JudgeSpent]:
+    def spent_by_judge(self, run: str | None, keys: Sequence[str] = ()) -> list[JudgeSpent]:
+        """What a run has spent on each judge, by their names; None: what all runs have spent on these requests."""
+        which, values = _among(keys) if run is None else ("run = :run", {"run": run})
         return [
             JudgeSpent(judge, calls, int(tokens_in), int(tokens_out), None if unknown else cost, reserved)
             for judge, calls, tokens_in, tokens_out, cost, reserved, unknown in self._rows(
@@ -549,25 +542,19 @@ class Ledger(ABC):
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first."""
         if keys is None:
-            last = -1
-            while page := self._calls_after(last):
-                for number, *call in page:
-                    last = number
-                    yield tuple(call)
+            number = -1
+            while page := self._calls(f"number > :after ORDER BY number LIMIT {_PAGE}", {"after": number}):
+                number = page[-1][-1]
+                yield from (row[:-1] for row in page)
             return
         for start in range(0, len(keys), _PAGE):
-            yield from self._calls_for(keys[start : start + _PAGE])
+            which, values = _among(keys[start : start + _PAGE])
+            yield from (row[:-1] for row in self._calls(f"{which} ORDER BY number", values))
 
     @_verb
-    def _calls_for(self, keys: Sequence[str]) -> Rows:
-        sql = f"SELECT {', '.join(COLUMNS)} FROM answerkey_calls WHERE request_key IN ({_marks(keys)}) ORDER BY number"
-        return self._rows(sql, **_named(keys))
-
-    @_verb
-    def _calls_after(self, number: int) -> Rows:
-        """The next page of calls, each with its number before it."""
-        sql = f"SELECT number, {', '.join(COLUMNS)} FROM answerkey_calls WHERE number > :after ORDER BY number"
-        return self._rows(f"{sql} LIMIT {_PAGE}", after=number)
+    def _calls(self, which: str, values: Mapping[str, Any]) -> Rows:
+        """Calls with their `COLUMNS`, and the number of each behind them."""
+        return self._rows(f"SELECT {', '.join(COLUMNS)}, number FROM answerkey_calls WHERE {which}", **values)
 
     @_verb
     def forget(self, keys: Sequence[str]) -> int:
@@ -586,12 +573,10 @@ class Ledger(ABC):
         self._connection.close()
 
 
-def _marks(keys: Sequence[str]) -> str:
-    return ", ".join(f":key{number}" for number in range(len(keys)))
-
-
-def _named(keys: Sequence[str]) -> dict[str, str]:
-    return {f"key{number}": key for number, key in enumerate(keys)}
+def _among(keys: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The condition that a call is for one of these requests, and its values."""
+    values = {f"key{number}": key for number, key in enumerate(keys)}
+    return f"request_key IN ({', '.join(f':{name}' for name in values)})", values
 
 
 class _SQLite(Ledger):
@@ -637,24 +622,21 @@ class _SQLite(Ledger):
         return self._connection.execute("SELECT version FROM answerkey_ledger").fetchone()[0] if tables else None
 
     def _make(self) -> None:
-        self._log_ahead()
+        # Let others read while one writes. SQLite waits for others everywhere but here, where several make a file.
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
         with self._transaction():
             if self.version() is None:
                 for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
                     self._connection.execute(statement)
                 self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
-
-    def _log_ahead(self) -> None:
-        """Let others read while one writes. SQLite waits for others everywhere but here, where several make a file."""
-        deadline = time.monotonic() + _WAIT_S
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
 
     def _recover(self, error: Exception) -> None:
         raise self._failure(error) from error

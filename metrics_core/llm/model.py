@@ -116,15 +116,14 @@ class ModelRef:
 
 @cache
 def _label(model: str, api_base: str) -> str:
-    name = f"{model}@{_public(api_base)}" if api_base else model
+    name = model
+    if api_base:
+        parts = urlsplit(api_base)
+        host = parts.hostname or ""
+        host = f"[{host}]" if ":" in host else host
+        port = f":{parts.port}" if parts.port else ""
+        name = f"{model}@{host}{port}{parts.path}"
     return re.sub(r"[|,\s]", "_", name)
-
-
-def _public(address: str) -> str:
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
 
 
 def check_reachable(models: Iterable[ModelRef]) -> None:

@@ -136,17 +136,15 @@ class FormatNegotiation:
             return replace(offered, without=offered.without | {error.parameter})
         if error.about_format:
             self._refused.add(offered.format)
-        if self._proven and (tried := self._no_less(offered)) != offered:
-            # It was sent before others had learned what the model accepts.
-            return tried
+        if self._proven:
+            # It may have been sent before others had learned what the model accepts.
+            weaker = max(offered.format, self.best.format, key=_FORMATS.index)
+            learned = replace(self.best, format=weaker, without=offered.without | self.best.without)
+            if learned != offered:
+                return learned
         if offered.format != "text" and (error.about_format or not self._proven):
             return replace(offered, format=_FORMATS[_FORMATS.index(offered.format) + 1])
         return None
-
-    def _no_less(self, offered: ResponseFormat) -> ResponseFormat:
-        """A format, less what the model is known not to accept."""
-        weaker = max(offered.format, self.best.format, key=_FORMATS.index)
-        return replace(self.best, format=weaker, without=offered.without | self.best.without)
 
 
 def failure(error: BaseException) -> dict[str, Any]:
