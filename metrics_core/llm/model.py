@@ -96,14 +96,9 @@ class ModelRef:
         return replace(self, api_key=key)
 
     @property
-    def provider(self) -> str:
-        """The part before the first slash, for instance `openai`."""
-        return self.model.partition("/")[0]
-
-    @property
     def hosted(self) -> bool:
         """Whether a provider serves it at its own address, with room for many calls at once."""
-        return not self.api_base and self.provider not in _LOCAL
+        return not self.api_base and self.model.partition("/")[0] not in _LOCAL
 
     @property
     def label(self) -> str:
