@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -18,6 +16,7 @@ from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine
+from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
@@ -28,14 +27,11 @@ from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Metric, Workload, degenerate, identical_reference, option
-from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
 
 PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
-
-_log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True)
@@ -190,11 +186,12 @@ class JudgeMetric(Metric):
                 for sample, outcome in zip(pending, outcomes, strict=True)
             ]
         else:
-            from answerkey.metrics_core.llm import loop as runtime
-
-            work = _Work(self.with_trial(pending), pending)
+            progress = runtime.Progress(self.name, "samples", len(pending))
+            run = _JudgeRun(self.with_trial(pending), pending, progress)
+            ready = partial(check, self.judge, self.access.api_key)
             # What a batch says of itself is enough.
-            judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
+            every_s = 600.0 if self.judge.batch else 5.0
+            judged = runtime.ask(run.judge, self.access, self.judge.limits, "judge", ready, progress, every_s)
         rest = iter(judged)
         return [
             next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)
@@ -348,50 +345,38 @@ class ModelMetric(JudgeMetric):
         return []
 
 
-class _Work:
-    """The judging of one list of samples, and how far it is."""
+class _JudgeRun:
+    """The judging of one list of samples by language models."""
 
-    def __init__(self, metric: JudgeMetric, samples: Sequence[Sample]) -> None:
-        access = metric.access
+    def __init__(self, metric: JudgeMetric, samples: Sequence[Sample], progress: runtime.Progress) -> None:
         self._metric = metric
-        self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
-        self.run = self._access.run
-        self._judge = composed(metric.judge, access.api_key)
-        self._signature = metric.signature
-        # Progress
-        self._client: Client | None = None
-        self._total = len(samples)
+        self._samples = samples
         self._own = {sample.sample_id for sample in samples}
-        self._done = 0
-        self._failed = 0
+        self._progress = progress
+        self._judge = composed(metric.judge, metric.access.api_key)
+        self._signature = metric.signature
 
-    async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
-        from answerkey.metrics_core.llm import loop as runtime
-
+    async def judge(self, client: Client) -> list[Measurement]:
         metric = self._metric
-        options = metric.judge
-        ready = partial(check, options, self._access.api_key)
-        async with runtime.connect(self._access, options.limits, "judge", ready) as client:
-            self._client = client
-            # All that is asked has to be there before a batch can be sent.
-            at_once = len(samples) if options.batch else options.concurrency
+        # All that is asked has to be there before a batch can be sent.
+        at_once = len(self._samples) if metric.judge.batch else metric.judge.concurrency
 
-            async def ask(asked: Sequence[Sample], of_trial: bool) -> list[Measurement]:
-                # Whether the trial holds has to be known before a batch is sent
-                by = client.unbatched() if of_trial else client
-                return await runtime.each(asked, partial(self._measured, by), at_once)
+        async def ask(samples: Sequence[Sample], of_trial: bool) -> list[Measurement]:
+            # Whether the trial holds has to be known before a batch is sent
+            by = client.unbatched() if of_trial else client
+            return await runtime.each(samples, partial(self._measured, by), at_once)
 
-            if metric.trial is None:
-                return await ask(samples, False)
-            cascade = Cascade(
-                metric=metric.name,
-                field=metric.main.name,
-                cheap=metric.cheap,
-                dear=ask,
-                trial=metric.trial,
-                accepted=metric.accepted_error,
-            )
-            return await cascade.judge(samples)
+        if metric.trial is None:
+            return await ask(self._samples, False)
+        cascade = Cascade(
+            metric=metric.name,
+            field=metric.main.name,
+            cheap=metric.cheap,
+            dear=ask,
+            trial=metric.trial,
+            accepted=metric.accepted_error,
+        )
+        return await cascade.judge(self._samples)
 
     async def _measured(self, client: Client, sample: Sample) -> Measurement:
         started = time.perf_counter()
@@ -403,9 +388,7 @@ class _Work:
         bill = Bill.total([vote.bill for vote in votes])
         # An answer of the trial may be that of another shard, whose replies come from the ledger
         if sample.sample_id in self._own:
-            self._done += 1
-            self._failed += isinstance(outcome, Failed)
-            tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
+            self._progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
         incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return Measurement(
             sample_id=sample.sample_id,
@@ -427,13 +410,3 @@ class _Work:
         except CallSkipped as error:
             return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
         return Vote(model.label, repeat, outcome, bill)
-
-    def say_how_far(self) -> None:
-        # Work that waits for its turn has nothing to say.
-        if self._client is None or not (self._done or self._client.calls):
-            return
-        _log.info(
-            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._client.tally()}, "
-            f"{self._failed:,} failed",
-            extra=HOW_FAR,
-        )

@@ -7,7 +7,9 @@ loops is ever touched.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +23,7 @@ from answerkey.metrics_core.llm.batch import Batches
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import AsyncLedger
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,6 +36,8 @@ _CLEAN_UP_S = 5.0
 _AT_ONCE = 4
 """Questions worked on at once, for each call that may be in flight: enough for those that wait before they try again.
 More would only use memory, and keep other processes from requests that are not due yet."""
+
+_log = logging.getLogger("answerkey")
 
 _loops: list[asyncio.AbstractEventLoop] = []
 """The one loop, once it is running."""
@@ -92,6 +97,59 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], run_id: str = ""
         if future.cancel():
             this.ended.wait(_CLEAN_UP_S)
         _works.discard(this)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a list of questions is.
+
+    Args:
+        name: of the metric, or of what else comes of them.
+        unit: the word for what is counted, in the plural.
+        total: how many there are.
+    """
+
+    name: str
+    unit: str
+    total: int
+    n_done: int = 0
+    n_failed: int = 0
+
+    def add(self, *, failed: bool, cost_usd: float | None) -> None:
+        """Count a question that has ended, and the dollars that it cost."""
+        self.n_done += 1
+        self.n_failed += failed
+        tell(Advance(self.name, more=1, cost_usd=cost_usd or 0.0))
+
+
+def ask(
+    work: Callable[[Client], Awaitable[T]], access: Access, limits: CallLimits, noun: str, check: Callable[[], None],
+    progress: Progress, every_s: float = 5.0,
+) -> T:  # fmt: skip
+    """Do `work` with a client of its own and wait for it; say how far it is every so many seconds.
+
+    Args:
+        noun, check: see `connect`.
+
+    Raises:
+        Stopped: the run was stopped, by `stop`.
+    """
+    access = access if access.run else replace(access, run=uuid.uuid4().hex)
+    clients: list[Client] = []
+
+    async def connected() -> T:
+        async with connect(access, limits, noun, check) as client:
+            clients.append(client)
+            return await work(client)
+
+    def say_how_far() -> None:
+        for client in clients:
+            # Work that waits for its turn has nothing to say.
+            if progress.n_done or client.calls:
+                done = f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}"
+                _log.info(f"{done}, {client.tally()}, {progress.n_failed:,} failed", extra=HOW_FAR)
+
+    return run(connected(), say_how_far, access.run, every_s)
 
 
 def stop(run_id: str) -> None:

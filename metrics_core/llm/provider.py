@@ -196,45 +196,43 @@ async def _recorded(timeout_s: float, most_bytes: int = MOST_BYTES) -> AsyncIter
 
 async def _note(response: httpx.Response) -> None:
     """Note the answer to a call, and read no more of it than is allowed."""
+    import httpx
+
     wire = _wire.get(None)
     if wire is None:
         return
     wire.status, wire.headers, wire.body = response.status_code, response.headers.copy(), b""
-    if response.status_code in _REDIRECTS:
-        # Following it could turn a POST into a GET, or show the texts to a server that the user did not name.
-        try:
-            target = urlsplit(urljoin(str(response.request.url), response.headers.get("location", "")))
-            address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
-            message = f"the server sends calls on to {address}; name that address if you trust it"
-        except ValueError:
-            message = "the server sends calls on to a malformed address"
-        wire.problem = CallError("fatal", "redirect", message)
-        raise wire.problem
-    if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
-        wire.problem = CallError("again", GARBLED, "this server only streams, which is not supported")
-        raise wire.problem
-    encoding = response.headers.pop("content-encoding", "")
-    # A public way to make a stream of an iterator, which httpx asks for.
-    response.stream = type(response)(200, content=_capped(response.stream, wire, encoding)).stream
-    response.headers.pop("content-length", None)
-
-
-async def _capped(stream: Any, wire: _Wire, encoding: str) -> AsyncIterator[bytes]:
-    """The unpacked bytes of an answer, up to `MOST_BYTES`."""
-    data = bytearray()
+    stream: Any = response.stream
     try:
+        if response.status_code in _REDIRECTS:
+            # Following it could turn a POST into a GET, or show the texts to a server that the user did not name.
+            raise CallError("fatal", "redirect", _redirected(response))
+        if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
+            raise CallError("again", GARBLED, "this server only streams, which is not supported")
+        data = bytearray()
         async for piece in stream:
             data += piece
             if len(data) > wire.most_bytes:
                 raise _too_long(wire.most_bytes)
-        wire.body = bytes(data) if encoding.lower() in ("", "identity") else _unpacked(bytes(data), wire.most_bytes)
+        encoded = response.headers.pop("content-encoding", "").lower() not in ("", "identity")
+        wire.body = _unpacked(bytes(data), wire.most_bytes) if encoded else bytes(data)
     except CallError as error:
         wire.problem = error
         raise
     finally:
         await stream.aclose()
+    response.headers.pop("content-length", None)
     # Some servers begin with a byte order mark, which is no part of JSON.
-    yield wire.body.removeprefix(_BOM)
+    response.stream = httpx.ByteStream(wire.body.removeprefix(_BOM))
+
+
+def _redirected(response: httpx.Response) -> str:
+    try:
+        target = urlsplit(urljoin(str(response.request.url), response.headers.get("location", "")))
+        address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
+    except ValueError:
+        return "the server sends calls on to a malformed address"
+    return f"the server sends calls on to {address}; name that address if you trust it"
 
 
 def _unpacked(packed: bytes, most_bytes: int) -> bytes:
