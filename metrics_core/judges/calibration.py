@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -53,13 +54,13 @@ class Labelled:
 
     def of(self, release: str) -> Labelled:
         """The answers of one release."""
-        indices = [index for index, name in enumerate(self.releases) if name == release]
+        chosen = [name == release for name in self.releases]
         return Labelled(
-            [self.scores[i] for i in indices],
-            [self.labels[i] for i in indices],
-            [release] * len(indices),
-            [self.clusters[i] for i in indices],
-            [self.second[i] for i in indices] if self.second else (),
+            scores=list(compress(self.scores, chosen)),
+            labels=list(compress(self.labels, chosen)),
+            releases=list(compress(self.releases, chosen)),
+            clusters=list(compress(self.clusters, chosen)),
+            second=list(compress(self.second, chosen)),
         )
 
 

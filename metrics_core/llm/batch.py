@@ -237,17 +237,30 @@ class Batches:
             if batch.provider_id is None:
                 raise Unsent("the run was ended before the provider had its batch")
             await self._ledger.do(Ledger.name_batch, batch.name, batch.provider_id)
-        ended = await self._end(batch, batch.provider_id)
-        if ended.status == "failed":
-            errors = getattr(ended.errors, "data", None) or []
+        # Wait until it has ended
+        provider_id = batch.provider_id
+        told = None
+        while (state := await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))).status not in _ENDED:
+            counts = state.request_counts
+            progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
+            if progress != told:
+                told = progress
+                _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
+            if not self.wait:
+                raise CallSkipped(batch.goes_on)
+            await self._pause(batch, self._poll_s)
+
+        # Read its results
+        if state.status == "failed":
+            errors = getattr(state.errors, "data", None) or []
             message = one_line(str(errors[0].message)) if errors else "it names no reason"
             message = without_secrets(message, batch.model)
             raise Unsent(f"the provider refused the batch {batch.provider_id}: {message}")
-        batch.completed = ended.status == "completed"
-        for file in filter(None, (ended.output_file_id, ended.error_file_id)):
+        batch.completed = state.status == "completed"
+        for file in filter(None, (state.output_file_id, state.error_file_id)):
             content = await self._surely(batch, partial(_content, file), _LONG_S)
             batch.read(content.decode("utf-8-sig", "replace"))
-        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {ended.status}, {len(batch.results):,} results")
+        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {state.status}, {len(batch.results):,} results")
 
     async def _send(self, batch: Batch) -> None:
         """Send it; without a name afterwards, the provider does not have it."""
@@ -304,22 +317,6 @@ class Batches:
                 break
             await self._pause(batch, self._poll_s)
         return provider_id
-
-    async def _end(self, batch: Batch, provider_id: str) -> Any:
-        """Wait until it has ended; returns it as OpenAI's library does."""
-        last = None
-        while True:
-            state = await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))
-            if state.status in _ENDED:
-                return state
-            counts = state.request_counts
-            progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
-            if progress != last:
-                last = progress
-                _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
-            if not self.wait:
-                raise CallSkipped(batch.goes_on)
-            await self._pause(batch, self._poll_s)
 
     async def _surely(self, batch: Batch, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
         """What a provider says about a batch, as soon as it can be asked."""
