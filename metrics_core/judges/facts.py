@@ -105,15 +105,6 @@ class FactMatching:
         """The harmonic mean of precision and recall (Dice coefficient); None where neither text has a fact."""
         return self._share((self.n_reference + self.n_answer) / 2)
 
-    def fates(self) -> dict[str, tuple[str, str]]:
-        """By fact id: `matched` or `contradicted`, and the id on the other side; of several the smallest."""
-        fates: dict[str, tuple[str, str]] = {}
-        for status, links in (("matched", self.pairs), ("contradicted", self.contradicted)):
-            for ours, theirs in links:
-                fates.setdefault(ours, (status, theirs))
-                fates.setdefault(theirs, (status, ours))
-        return fates
-
     def _share(self, whole: float) -> float | None:
         if not self.n_reference and not self.n_answer:
             return None
@@ -162,7 +153,12 @@ def rows(
     >>> [row["status"] for row in rows(one, ["It is Paris."], ["Paris it is."])]
     ['matched', 'matched']
     """
-    fates: Mapping[str, tuple[str, str | None]] = comparison.fates()
+    # By id, what became of a fact and the id on the other side: of several the smallest
+    fates: dict[str, tuple[str, str | None]] = {}
+    for status, links in (("matched", comparison.pairs), ("contradicted", comparison.contradicted)):
+        for of_reference, of_answer in links:
+            fates.setdefault(of_reference, (status, of_answer))
+            fates.setdefault(of_answer, (status, of_reference))
     ours = reference_ids(comparison.reference, comparison.n_reference)
     sides = (
         ("reference", "missing", ours, reference_facts),
@@ -282,6 +278,14 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
     if best_match is None:
         return Undefined("no facts: neither the answer nor a reference states one")
     index, comparison = best_match
+    facts = rows(comparison, references[index], matches.answer_facts)
+    reason = "the answer abstains"
+    if not matches.abstained:
+        reason = f"{comparison.matched} of {max(comparison.n_reference, comparison.n_answer)} facts match"
+        # A contradiction has a fact on each side; it is one, not two.
+        by_side = Counter(fact["side"] for fact in facts if fact["status"] == "contradicted")
+        if by_side:
+            reason += f", {max(by_side.values())} contradicted"
     values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
     details = {
         "reference": indices[index],
@@ -290,20 +294,9 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
         "n_matched": comparison.matched,
         "abstained": matches.abstained,
         "similarities": [one.similarity for one in matches.by_reference],
-        "facts": rows(comparison, references[index], matches.answer_facts),
+        "facts": facts,
     }
-    return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, _reason(comparison, matches), details)
-
-
-def _reason(comparison: FactMatching, matches: Matches) -> str:
-    if matches.abstained:
-        return "the answer abstains"
-    larger = max(comparison.n_reference, comparison.n_answer)
-    against = Counter(name[0] for name, (status, _) in comparison.fates().items() if status == "contradicted")
-    # A contradiction has a fact on each side; it is one, not two.
-    contradicted = max(against.values(), default=0)
-    beside = f", {contradicted} contradicted" if contradicted else ""
-    return f"{comparison.matched} of {larger} facts match{beside}"
+    return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, reason, details)
 
 
 def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:

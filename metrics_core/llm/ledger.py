@@ -14,10 +14,9 @@ import re
 import sqlite3
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
@@ -53,6 +52,7 @@ UNSENT = "unsent"
 """Code of a call that the provider never received, or did not work on in its batch: it costs nothing and does not count
 as a call."""
 FILE = "judge.sqlite"
+_MEMORY = ":memory:"
 POSTGRES = "postgresql:"
 LEASE_S = 30.0
 """How long a claim holds after it was last renewed."""
@@ -277,8 +277,8 @@ def _verb(method: Callable[Concatenate[Ledger, P], R]) -> Callable[Concatenate[L
     return done
 
 
-class Ledger(ABC):
-    """A ledger that is open, as `open_ledger` returns it. Not for several threads at once.
+class Ledger:
+    """An open ledger, in a SQLite file or in memory, where no other process sees it. Not for several threads at once.
 
     Raises:
         LedgerError: from every method, if the database cannot be read or written.
@@ -294,18 +294,32 @@ class Ledger(ABC):
     >>> ledger.close()
     """
 
-    where: str
-    _errors: tuple[type[Exception], ...]
-    _connection: Any
+    _errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 
-    def __init__(self, *, make: bool = True) -> None:
+    def __init__(self, where: str, *, make: bool = True) -> None:
+        self.where = where
         self._owner = uuid.uuid4().hex
         self._numbers = count(1)
+        errors: tuple[type[Exception], ...] = (*self._errors, OSError)
+        try:
+            self._connection = self._connect()
+        except errors as error:
+            raise self._failure(error) from error
         try:
             self._open(make)
         except BaseException:
             self._connection.close()
             raise
+
+    def _connect(self) -> Any:
+        in_memory = self.where == _MEMORY
+        connection = sqlite3.connect(
+            self.where if in_memory else _address(Path(self.where)), timeout=_WAIT_S, isolation_level=None,
+            check_same_thread=False, uri=not in_memory,
+        )  # fmt: skip
+        # A commit does not wait for the disk; a power cut can take the last moments before it.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
 
     @_verb
     def _open(self, make: bool) -> None:
@@ -320,33 +334,62 @@ class Ledger(ABC):
                 f"and this one needs {_VERSION}: use that version, or move the ledger away to start a new one"
             )
 
-    @abstractmethod
+    def _rows(self, sql: str, **values: Any) -> Rows:
+        rows: Rows = self._connection.execute(sql, values).fetchall()
+        return rows
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """The statements within take effect together, or not at all."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            # A full disk rolls back by itself; to do it again would hide the reason.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
     def version(self) -> int | None:
         """The version of its tables; None: it has none yet."""
+        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+        if tables and "answerkey_ledger" not in tables:
+            raise LedgerError(
+                f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
+            )
+        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0]) if tables else None
 
-    @abstractmethod
     def _make(self) -> None:
-        """Make the tables."""
+        # Let others read while one writes. SQLite waits for others everywhere but here, where several make a file.
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        with self._transaction():
+            if self.version() is None:
+                for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
+                    self._connection.execute(statement)
+                self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
 
-    @abstractmethod
-    def _rows(self, sql: str, **values: Any) -> Rows:
-        """The rows of a statement."""
-
-    @abstractmethod
-    def _transaction(self) -> AbstractContextManager[Any]:
-        """The statements within take effect together, or not at all."""
-
-    @abstractmethod
     def _recover(self, error: Exception) -> None:
-        """Return if what failed can be done again.
+        """Return if what failed can be done again, else raise a `LedgerError`."""
+        raise self._failure(error) from error
 
-        Raises:
-            LedgerError: it cannot.
-        """
+    def _failure(self, error: Exception) -> LedgerError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return LedgerError(
+            f"the ledger {self.where} cannot be used ({error}); what was paid for so far is kept in it: "
+            + _REMEDIES.get(code, "repair the file, then run again")
+        )
 
-    @abstractmethod
     def _vacuum(self) -> None:
-        """Give the room of deleted rows back."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @_verb
     def reply(self, key: str) -> str | None:
@@ -579,86 +622,11 @@ def _among(keys: Sequence[str]) -> tuple[str, dict[str, str]]:
     return f"request_key IN ({', '.join(f':{name}' for name in values)})", values
 
 
-class _SQLite(Ledger):
-    """A ledger in a file, or in memory, where no other process can see it."""
-
-    _connection: sqlite3.Connection
-
-    _errors = (sqlite3.Error, UnicodeDecodeError)
-
-    def __init__(self, folder: Path | None) -> None:
-        self.where = ":memory:" if folder is None else str(folder / FILE)
-        try:
-            self._connection = sqlite3.connect(
-                self.where if folder is None else _address(folder), timeout=_WAIT_S, isolation_level=None,
-                check_same_thread=False, uri=folder is not None,
-            )  # fmt: skip
-            # A commit does not wait for the disk; a power cut can take the last moments before it.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
-        super().__init__()
-
-    def _rows(self, sql: str, **values: Any) -> Rows:
-        return self._connection.execute(sql, values).fetchall()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        finally:
-            # A full disk rolls back by itself; to do it again would hide the reason.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-    def version(self) -> int | None:
-        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
-        if tables and "answerkey_ledger" not in tables:
-            raise LedgerError(
-                f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
-            )
-        return self._connection.execute("SELECT version FROM answerkey_ledger").fetchone()[0] if tables else None
-
-    def _make(self) -> None:
-        # Let others read while one writes. SQLite waits for others everywhere but here, where several make a file.
-        deadline = time.monotonic() + _WAIT_S
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-        with self._transaction():
-            if self.version() is None:
-                for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
-                    self._connection.execute(statement)
-                self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
-
-    def _recover(self, error: Exception) -> None:
-        raise self._failure(error) from error
-
-    def _failure(self, error: Exception) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return LedgerError(
-            f"the ledger {self.where} cannot be used ({error}); what was paid for so far is kept in it: "
-            + _REMEDIES.get(code, "repair the file, then run again")
-        )
-
-    def _vacuum(self) -> None:
-        self._connection.execute("VACUUM")
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _address(folder: Path) -> str:
-    """The address of the file in a folder: to be written, and made if it is missing; or to be read where it may only be
-    read.
-    """
+def _address(file: Path) -> str:
+    """The address of a file: to be written, and made if it is missing; or to be read where it may only be read."""
+    folder = file.parent
     folder.mkdir(parents=True, exist_ok=True)
-    file, effective = folder / FILE, os.access in os.supports_effective_ids
+    effective = os.access in os.supports_effective_ids
     if all(os.access(path, os.W_OK, effective_ids=effective) for path in (folder, file) if path.exists()):
         return f"file:{quote(str(file))}?mode=rwc"
     # SQLite makes a file beside one that may be written meanwhile, but here nobody can make any.
@@ -669,21 +637,14 @@ def _address(folder: Path) -> str:
 class _Postgres(Ledger):
     """A ledger in a PostgreSQL database, for processes on several machines."""
 
-    _connection: psycopg.Connection[Any]
-
     def __init__(self, location: str, *, make: bool = True) -> None:
         self._settings = _settings(location)
-        self.where = _shown(self._settings)
         self._away = False
         import psycopg
 
         self._psycopg = psycopg
         self._errors = (psycopg.Error,)
-        try:
-            self._connection = self._connect()
-        except psycopg.Error as error:
-            raise self._failure(error) from error
-        super().__init__(make=make)
+        super().__init__(_shown(self._settings), make=make)
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = self._psycopg.connect(**self._settings, autocommit=True)
@@ -694,15 +655,15 @@ class _Postgres(Ledger):
         cursor = self._connection.execute(_translated(sql), values)
         return cursor.fetchall() if cursor.description else []
 
-    def _transaction(self) -> AbstractContextManager[Any]:
-        return self._connection.transaction()
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._connection.transaction():
+            yield
 
     def version(self) -> int | None:
-        connection = self._connection
-        if connection.execute("SELECT to_regclass('answerkey_ledger')").fetchall() == [(None,)]:
+        if self._rows("SELECT to_regclass('answerkey_ledger')") == [(None,)]:
             return None
-        [(version,)] = connection.execute("SELECT version FROM answerkey_ledger").fetchall()
-        return int(version)
+        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0])
 
     def _make(self) -> None:
         tables = _TABLES.replace("NUMBERED", "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
@@ -810,9 +771,9 @@ def open_ledger(location: str | None) -> Ledger:
     True
     >>> ledger.close()
     """
-    if location is None:
-        return _SQLite(None)
-    return _Postgres(location) if location.startswith(POSTGRES) else _SQLite(Path(location))
+    if location is not None and location.startswith(POSTGRES):
+        return _Postgres(location)
+    return Ledger(_MEMORY if location is None else str(Path(location) / FILE))
 
 
 def ledger_exists(location: str | None) -> bool:
