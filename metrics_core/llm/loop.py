@@ -10,9 +10,9 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -129,18 +129,48 @@ def ask(
     """Do `work` with a client of its own and wait for it; say how far it is every so many seconds.
 
     Args:
-        noun, check: see `connect`.
+        work: gets the client. The ledger is open as long as it lasts.
+        noun: what messages call the model.
+        check: raises before the first call if the models cannot be called. It imports litellm, which takes seconds,
+            so it is not called if the ledger has all replies.
 
     Raises:
         Stopped: the run was stopped, by `stop`.
+        LedgerError: the ledger cannot be opened.
     """
     access = access if access.run else replace(access, run=uuid.uuid4().hex)
     clients: list[Client] = []
+    preparing: dict[ModelRef, asyncio.Task[None]] = {}
+
+    def prepare(model: ModelRef) -> None:
+        check()
+        provider.prepare(model)
+
+    async def prepared(model: ModelRef) -> None:
+        if model not in preparing:
+            # In a thread, so that calls to other models go on meanwhile.
+            preparing[model] = asyncio.create_task(asyncio.to_thread(prepare, model))
+        # A caller that is cancelled leaves the task to the others.
+        await asyncio.shield(preparing[model])
 
     async def connected() -> T:
-        async with connect(access, limits, noun, check) as client:
+        this = _work.get()
+
+        def stopped() -> bool:
+            return this.stopped or (access.stopped is not None and access.stopped())
+
+        async with AsyncExitStack() as stack:
+            ledger = await AsyncLedger.open(access.ledger)
+            stack.push_async_callback(ledger.close)
+            batches = Batches(ledger, prepared, wait=limits.batch, poll_s=limits.poll_s, stopped=stopped)
+            stack.push_async_callback(batches.close)
+            client = Client(ledger, replace(access, stopped=stopped), limits, noun, prepared, batches)
             clients.append(client)
-            return await work(client)
+            try:
+                return await work(client)
+            finally:
+                for task in preparing.values():
+                    task.cancel()
 
     def say_how_far() -> None:
         for client in clients:
@@ -171,43 +201,6 @@ def _end(works: Sequence[_Work]) -> None:
     finally:
         for cancelled in [work for work in works if work.future.cancel()]:
             cancelled.ended.wait(_CLEAN_UP_S)
-
-
-@asynccontextmanager
-async def connect(access: Access, limits: CallLimits, noun: str, check: Callable[[], None]) -> AsyncIterator[Client]:
-    """A client for one run, with the ledger open as long as it is used.
-
-    `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
-    it is not called if the ledger has all replies. `noun` is what messages call the model.
-    """
-    preparing: dict[ModelRef, asyncio.Task[None]] = {}
-    work = _work.get(None)
-
-    def stopped() -> bool:
-        return (work is not None and work.stopped) or (access.stopped is not None and access.stopped())
-
-    def prepare(model: ModelRef) -> None:
-        check()
-        provider.prepare(model)
-
-    async def prepared(model: ModelRef) -> None:
-        if model not in preparing:
-            # In a thread, so that calls to other models go on meanwhile.
-            preparing[model] = asyncio.create_task(asyncio.to_thread(prepare, model))
-        # A caller that is cancelled leaves the task to the others.
-        await asyncio.shield(preparing[model])
-
-    async with AsyncExitStack() as stack:
-        ledger = await AsyncLedger.open(access.ledger)
-        stack.push_async_callback(ledger.close)
-        batches = Batches(ledger, prepared, wait=limits.batch, poll_s=limits.poll_s, stopped=stopped)
-        stack.push_async_callback(batches.close)
-        own = replace(access, stopped=stopped)
-        try:
-            yield Client(ledger, own, limits, noun, prepared, batches)
-        finally:
-            for task in preparing.values():
-                task.cancel()
 
 
 async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrency: int) -> list[T]:
