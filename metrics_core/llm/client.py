@@ -87,7 +87,9 @@ def limiter_of(model: ModelRef, limits: CallLimits) -> Limiter:
 @cache
 def learned_of(model: ModelRef, *, structured: bool) -> FormatNegotiation:
     """What this process has learned about the replies of a model; `structured`: where a format is asked for."""
-    return FormatNegotiation(takes_format=structured and provider.abilities(model.model).takes_format)
+    return FormatNegotiation(
+        takes_format=structured and "response_format" in provider.abilities(model.model).parameters
+    )
 
 
 @dataclass(slots=True)

@@ -222,13 +222,8 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
                 group.create_task(worker())
     except BaseExceptionGroup as error:
         # Without the groups, which would print a traceback for each of the others
-        raise _first(error) from None
+        raise error.exceptions[0] from None
     return [results[index] for index in range(len(items))]
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _loop() -> asyncio.AbstractEventLoop:

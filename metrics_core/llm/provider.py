@@ -658,11 +658,6 @@ class Abilities:
     parameters: frozenset[str]
     by_responses: bool
 
-    @property
-    def takes_format(self) -> bool:
-        """Whether the format of a reply can be asked for."""
-        return "response_format" in self.parameters
-
 
 def prices_of(model: ModelRef, *, in_batch: bool = False) -> Prices | None:
     """What a model costs: by the user's own words, or else by litellm's tables; None: it is not known.
