@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -166,14 +167,13 @@ def trial_size(candidates: int, accepted: float) -> int:
     >>> trial_size(600, 0.05), trial_size(10_000, 0.02), trial_size(100, 0.05)
     (132, 500, 99)
     """
-    low, high = min(TOLERATED + 1, candidates), candidates
-    while low < high:
-        middle = (low + high) // 2
-        if holds(candidates, middle, TOLERATED, accepted):
-            high = middle
-        else:
-            low = middle + 1
-    return max(low, min(int(TRIED * candidates), MOST_TRIED))
+    fewest = bisect_left(
+        range(candidates),
+        True,
+        lo=min(TOLERATED + 1, candidates),
+        key=lambda drawn: holds(candidates, drawn, TOLERATED, accepted),
+    )
+    return max(fewest, min(int(TRIED * candidates), MOST_TRIED))
 
 
 def holds(candidates: int, drawn: int, different: int, accepted: float) -> bool:

@@ -143,9 +143,6 @@ class Client:
         noun: the word for a model in messages.
         prepared: waited for before the first call to a model; raises if it cannot be called.
         batches: where calls wait that go to a provider together; None: there is no such way.
-
-    Attributes:
-        complete: makes a call, as `provider.complete` does.
     """
 
     def __init__(
@@ -163,7 +160,6 @@ class Client:
         self._total = Bill()
         self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
         self._breakers: dict[ModelRef, Breaker] = {}
-        self.complete = provider.complete
 
     def unbatched(self) -> Client:
         """This client for questions whose replies cannot wait for a batch."""
@@ -339,7 +335,7 @@ class Client:
                 timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(question)))
                 settings = question.response_format.settings(question.request, question.max_tokens)
                 messages = question.response_format.messages(question.messages)
-                sending = self.complete(question.model, messages, settings, timeout_s)
+                sending = provider.complete(question.model, messages, settings, timeout_s)
                 value = await self._settled(question, sending)
                 load = "ok"
                 return value

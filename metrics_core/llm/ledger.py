@@ -811,13 +811,13 @@ def existing_ledger(location: str | None) -> Iterator[Ledger]:
 class AsyncLedger:
     """A ledger for an event loop: its methods run in one thread of their own, in the order of the calls.
 
-    A ledger in memory, which never has to wait, runs them at once. A method that was called runs to its end, also if
-    its caller is cancelled meanwhile. Claims are renewed until the ledger is closed.
+    A method that was called runs to its end, also if its caller is cancelled meanwhile. Claims are renewed until the
+    ledger is closed.
     """
 
-    def __init__(self, ledger: Ledger, thread: ThreadPoolExecutor | None) -> None:
+    def __init__(self, ledger: Ledger, thread: ThreadPoolExecutor) -> None:
         self._ledger, self._thread = ledger, thread
-        self._renewing = None if thread is None else asyncio.create_task(self._renew())
+        self._renewing = asyncio.create_task(self._renew())
 
     @classmethod
     async def open(cls, location: str | None) -> AsyncLedger:
@@ -826,8 +826,6 @@ class AsyncLedger:
         Raises:
             LedgerError, UserError: as `open_ledger`.
         """
-        if location is None:
-            return cls(open_ledger(None), None)
         thread = ThreadPoolExecutor(1, "ledger")
         try:
             return cls(await asyncio.get_running_loop().run_in_executor(thread, open_ledger, location), thread)
@@ -844,8 +842,6 @@ class AsyncLedger:
 
     async def do(self, verb: Callable[Concatenate[Ledger, P], R], *arguments: P.args, **_: P.kwargs) -> R:
         """Call a method of `Ledger` with these arguments."""
-        if self._thread is None:
-            return verb(self._ledger, *arguments)  # type: ignore[call-arg]
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, verb, self._ledger, *arguments))
 
@@ -863,10 +859,8 @@ class AsyncLedger:
 
     async def close(self) -> None:
         """Close the ledger, after every verb that was called before."""
-        if self._renewing is not None:
-            self._renewing.cancel()
+        self._renewing.cancel()
         try:
             await self.do(Ledger.close)
         finally:
-            if self._thread is not None:
-                self._thread.shutdown(wait=False)
+            self._thread.shutdown(wait=False)

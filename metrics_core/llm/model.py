@@ -74,7 +74,13 @@ class ModelRef:
             hint = f", or {or_else}" if or_else else ""
             raise UserError(f"{noun} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{hint}")
         address = given[0] if given else api_base or provider_address(model)
-        if address and not _is_address(address):
+        try:
+            parts = urlsplit(address)
+            # Reading the port validates it.
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        if address and not is_address:
             # Not shown: it may contain a password.
             raise UserError(f"{noun} {model}: its address is malformed; write it like http://127.0.0.1:8080/v1")
         if holds_key(address):
@@ -144,15 +150,6 @@ def check_reachable(models: Iterable[ModelRef]) -> None:
                         "address"
                     ) from error
                 time.sleep(pause)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        # Reading the port validates it.
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def provider_address(model: str) -> str:

@@ -744,8 +744,15 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
             be limited and the price is not known.
     """
     for model in models:
-        abilities(model.model, noun)
-        if package := _missing_package(model.model):
+        able = abilities(model.model, noun)
+        module, package = _NEEDED.get(able.provider, ("", ""))
+        if able.by_responses:
+            module, package = "mcp", "'answerkey[responses]'"
+        try:
+            is_missing = bool(module) and find_spec(module) is None
+        except ModuleNotFoundError:
+            is_missing = True
+        if is_missing:
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
         if needs_key and (variables := missing_key(model)):
             own = f"ANSWERKEY_{noun.upper()}_KEY"
@@ -755,18 +762,6 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
                 f"{noun} {model.label}: its price is not known, so its cost cannot be limited; name the price (price), "
                 "or limit the calls instead (max_calls)"
             )
-
-
-def _missing_package(model: str) -> str:
-    """The package that litellm needs to call a model and that is not installed; empty: none."""
-    able = abilities(model)
-    module, package = _NEEDED.get(able.provider, ("", ""))
-    if able.by_responses:
-        module, package = "mcp", "'answerkey[responses]'"
-    try:
-        return package if module and find_spec(module) is None else ""
-    except ModuleNotFoundError:
-        return package
 
 
 def missing_key(model: ModelRef) -> str | None:

@@ -254,8 +254,6 @@ def same(left: Any, right: Any) -> bool:
     >>> same({"a": 1}, {"a": 1.0}), same(1, True)
     (True, False)
     """
-    if left is right:
-        return True
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):

@@ -8,7 +8,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, TypeVar, get_args
 
 from answerkey.metrics_core.llm.ledger import UNSENT, Format
@@ -83,13 +82,9 @@ class ResponseFormat:
         if self.format == "json_object":
             settings["response_format"] = {"type": "json_object"}
         elif self.format == "json_schema":
-            settings["response_format"] = _strict(request.schema)
+            reply = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
+            settings["response_format"] = {"type": "json_schema", "json_schema": reply}
         return {name: value for name, value in settings.items() if name not in self.without}
-
-
-@cache
-def _strict(schema: str) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": json.loads(schema)}}
 
 
 class FormatNegotiation:
@@ -116,8 +111,6 @@ class FormatNegotiation:
 
         Unless the server has accepted a stricter one and never objected to it: then this was an unusual request.
         """
-        if offered is self.best and self._proven:
-            return
         weaker = _FORMATS.index(offered.format) > _FORMATS.index(self.best.format)
         if not (self._proven and weaker and self.best.format not in self._refused):
             self.best, self._proven = offered, True
