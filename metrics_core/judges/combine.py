@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.votes import FALLBACK_VOTED, Vote
@@ -19,13 +18,6 @@ from answerkey.metrics_core.measurement import Failed, Scored, Skipped
 
 Ask = Callable[[ModelRef, int], Awaitable[Vote]]
 """Asks a model about a sample, in one of its repeats."""
-
-
-class Judge(Protocol):
-    """Whoever votes on a sample."""
-
-    async def votes(self, ask: Ask, repeat: int = 0) -> list[Vote]:
-        """The votes, in an order that is always the same; `lost` are those of judges that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +79,10 @@ class Fallback:
         for index in lost[1:]:
             votes[index] = replace(votes[index], judge=stand_in.judge, outcome=of_others)
         return votes
+
+
+Judge = Jury | Repeats | Fallback
+"""Whoever votes on a sample: in an order that is always the same; `lost` are the votes of judges that failed."""
 
 
 def composed(options: JudgeOptions, api_key: str | None) -> Judge:
