@@ -188,10 +188,16 @@ class JudgeMetric(Metric):
         else:
             progress = runtime.Progress(self.name, "samples", len(pending))
             run = _JudgeRun(self.with_trial(pending), pending, progress)
-            ready = partial(check, self.judge, self.access.api_key)
-            # What a batch says of itself is enough.
-            every_s = 600.0 if self.judge.batch else 5.0
-            judged = runtime.ask(run.judge, self.access, self.judge.limits, "judge", ready, progress, every_s)
+            judged = runtime.ask(
+                run.judge,
+                access=self.access,
+                limits=self.judge.limits,
+                noun="judge",
+                check=partial(check, self.judge, self.access.api_key),
+                progress=progress,
+                # What a batch says of itself is enough.
+                every_s=600.0 if self.judge.batch else 5.0,
+            )
         rest = iter(judged)
         return [
             next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)

@@ -152,7 +152,14 @@ def generate(
     async def answers(client: Client) -> list[Answer]:
         return await runtime.each(requests, partial(answer, client), limits.concurrency)
 
-    return runtime.ask(answers, access, limits, "model", lambda: check([model], limits, "model"), progress)
+    return runtime.ask(
+        answers,
+        access=access,
+        limits=limits,
+        noun="model",
+        check=lambda: check([model], limits, "model"),
+        progress=progress,
+    )
 
 
 def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Cost:
