@@ -53,7 +53,6 @@ class CostCounter:
 
     >>> counter = CostCounter(lambda key: "a reply that the ledger has")
     >>> counter.add(ExpectedCall(ModelRef("openai/m"), Request("openai/m", "p@1", "", "Hi", ""), tokens_out=5))
-    False
     >>> counter.cost("meaning_match", samples=1)  # doctest: +ELLIPSIS
     Cost(metric='meaning_match', samples=1, calls=0, in_ledger=1, tokens_in=0, tokens_out=0, cost_usd=0.0, ...)
     """
@@ -69,15 +68,15 @@ class CostCounter:
         """Calls that will be made."""
         return len(self._seen) - self._known
 
-    def add(self, call: ExpectedCall, *, in_batch: bool = False) -> bool:
-        """Add a call, unless its request was added before. Returns whether it will be made."""
+    def add(self, call: ExpectedCall, *, in_batch: bool = False) -> None:
+        """Add a call, unless its request was added before."""
         key, request = call.request.key, call.request
         if key in self._seen:
-            return False
+            return
         self._seen.add(key)
         if call.exact and self._replies(key) is not None:
             self._known += 1
-            return False
+            return
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
         self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
         price = prices_of(call.model, in_batch=in_batch)
@@ -85,7 +84,6 @@ class CostCounter:
             self._cost = None
         else:
             self._cost += tokens_in * price[0] + call.tokens_out * price[2]
-        return True
 
     def cost(self, name: str, samples: int, offline: int = 0, checks: int = 0) -> Cost:
         """The sum of all calls, for this metric and this many samples."""
