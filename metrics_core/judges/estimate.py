@@ -52,8 +52,8 @@ def estimate_cost(
         of_rows = counter.calls
         if of_rows or not n_samples:
             for _, asking in metric.alone():
-                asked = [question.sample for question in questions]
-                for call in chain.from_iterable(asking.expected(asked, ledger.reply)):
+                first = [question.sample for question in questions]
+                for call in chain.from_iterable(asking.expected(first, ledger.reply)):
                     counter.add(call)
                 # Those that are made again; a judge that has changed is asked more
                 again = [question.sample for question in asked_before(asking, questions)]

@@ -222,12 +222,12 @@ class Batches:
 
         # Wait until it has ended
         provider_id = batch.provider_id
-        told = None
+        logged = None
         while (state := await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))).status not in _ENDED:
             counts = state.request_counts
             progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
-            if progress != told:
-                told = progress
+            if progress != logged:
+                logged = progress
                 _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
             if not self.wait:
                 raise CallSkipped(batch.goes_on)

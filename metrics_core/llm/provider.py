@@ -744,9 +744,9 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
             be limited and the price is not known.
     """
     for model in models:
-        able = abilities(model.model, noun)
-        module, package = _NEEDED.get(able.provider, ("", ""))
-        if able.by_responses:
+        listed = abilities(model.model, noun)
+        module, package = _NEEDED.get(listed.provider, ("", ""))
+        if listed.by_responses:
             module, package = "mcp", "'answerkey[responses]'"
         try:
             is_missing = bool(module) and find_spec(module) is None
