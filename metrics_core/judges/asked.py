@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.llm.cost import Replies
 from answerkey.metrics_core.llm.ledger import COLUMNS, existing_ledger
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.sample import Sample
@@ -55,25 +54,19 @@ def asked_about(metric: JudgeMetric | None, sample: Sample, keys: Sequence[str],
     [Asked(system='', user='', calls=({'request_key': '0f', 'reply': 'no'},))]
     """
     requests: dict[str, Request | None] = dict.fromkeys(keys)
+
+    def reply_to(key: str) -> str | None:
+        return next((call["reply"] for call in reversed(calls([key])) if call["status"] == "usable"), None)
+
     if metric is not None and keys:
-        for request in _requests(metric, sample, lambda key: _reply(calls([key]))):
-            # What a fallback was asked in another run is in the ledger too
-            if request.key in requests:
-                requests[request.key] = request
+        for judge in metric.judge.all_models():
+            for repeat in range(metric.judge.repeats):
+                for expected in metric.expected_calls(sample, judge, repeat, reply_to):
+                    # What a fallback was asked in another run is in the ledger too
+                    if expected.request.key in requests:
+                        requests[expected.request.key] = expected.request
     found = []
-    for key, made in requests.items():
+    for key, request in requests.items():
         if own := tuple(calls([key])):
-            found.append(Asked(made.system if made else "", made.user if made else "", own))
+            found.append(Asked(request.system if request else "", request.user if request else "", own))
     return found
-
-
-def _reply(calls: Sequence[Mapping[str, Any]]) -> str | None:
-    return next((call["reply"] for call in reversed(calls) if call["status"] == "usable"), None)
-
-
-def _requests(metric: JudgeMetric, sample: Sample, replies: Replies) -> Iterator[Request]:
-    """Every request that the judges of a metric may have got about a sample."""
-    for judge in metric.judge.all_models():
-        for repeat in range(metric.judge.repeats):
-            for call in metric.expected_calls(sample, judge, repeat, replies):
-                yield call.request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -53,13 +54,13 @@ class Labelled:
 
     def of(self, release: str) -> Labelled:
         """The answers of one release."""
-        indices = [index for index, name in enumerate(self.releases) if name == release]
+        chosen = [name == release for name in self.releases]
         return Labelled(
-            [self.scores[i] for i in indices],
-            [self.labels[i] for i in indices],
-            [release] * len(indices),
-            [self.clusters[i] for i in indices],
-            [self.second[i] for i in indices] if self.second else (),
+            scores=list(compress(self.scores, chosen)),
+            labels=list(compress(self.labels, chosen)),
+            releases=list(compress(self.releases, chosen)),
+            clusters=list(compress(self.clusters, chosen)),
+            second=list(compress(self.second, chosen)),
         )
 
 
@@ -86,6 +87,15 @@ def _agreement_of(release: str | None, rows: Labelled, binary: bool, seed: int, 
     scores, truth = np.asarray(rows.scores, np.float64), np.asarray(rows.labels, np.float64)
     clusters = list(rows.clusters)
     verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
+    twice = [index for index, second in enumerate(rows.second) if second is not None]
+    ceiling = None
+    if twice:
+        ceiling = agreement(
+            [bool(rows.second[index]) for index in twice],
+            [rows.labels[index] for index in twice],
+            clusters=[rows.clusters[index] for index in twice],
+            level=level,
+        )
     return HumanAgreement(
         release,
         len(scores),
@@ -93,7 +103,7 @@ def _agreement_of(release: str | None, rows: Labelled, binary: bool, seed: int, 
         None if verdicts is None else agreement(verdicts, truth, clusters=clusters, level=level),
         None if binary else auroc(scores, truth, clusters=clusters, level=level),
         None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed, level=level),
-        _ceiling(rows, level),
+        ceiling,
     )
 
 
@@ -113,15 +123,3 @@ def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Fl
             return None
         verdicts[held] = scores[held] >= learned.value
     return verdicts
-
-
-def _ceiling(rows: Labelled, level: float) -> Agreement | None:
-    both = [index for index, second in enumerate(rows.second) if second is not None]
-    if not both:
-        return None
-    return agreement(
-        [bool(rows.second[i]) for i in both],
-        [rows.labels[i] for i in both],
-        clusters=[rows.clusters[i] for i in both],
-        level=level,
-    )

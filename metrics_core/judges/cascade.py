@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -69,10 +70,29 @@ class Cascade:
     async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
         """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
         keys = [key_of(sample) for sample in samples]
+        drawn = self.trial.drawn
         by_trial: dict[str, Measurement] = {}
         cheap_decides = False
-        if self.trial.drawn:
-            by_trial, cheap_decides = await self._try(own=set(keys))
+        if drawn:
+            # What the dear judge says of the answers of the trial
+            n_different = 0
+            for sample, dear, cheap in zip(drawn, await self.dear(drawn, True), self.cheap(drawn), strict=True):
+                agrees = cheap is not None and dear.values.get(self.field) == cheap.values[self.field]
+                by_trial[key_of(sample)] = _signed(dear, SAME if agrees else OTHER)
+                n_different += not agrees
+            cheap_decides = holds(self.trial.candidates, len(drawn), n_different, self.accepted)
+
+            # Every shard of a run comes by here, and one of them says so
+            if key_of(drawn[0]) in keys:
+                decides = "nothing, and the judge is asked about all"
+                if cheap_decides:
+                    decides = f"{self.trial.candidates - len(drawn):,} answers"
+                _log.log(
+                    logging.INFO if cheap_decides else logging.WARNING,
+                    f"{self.metric}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that "
+                    f"were tried, the judge says otherwise than the offline judge ({self.accepted:.3g} of its "
+                    "verdicts may be wrong)",
+                )
 
         # Those of the trial, then what the cheap judge is sure of, and the rest
         decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
@@ -86,33 +106,6 @@ class Cascade:
             _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
             for sample, verdict in zip(samples, decided, strict=True)
         ]
-
-    async def _try(self, own: set[str]) -> tuple[dict[str, Measurement], bool]:
-        """What the dear judge says of the answers of the trial, by `key_of`, and whether the cheap one may decide."""
-        drawn = self.trial.drawn
-        verdicts: dict[str, Measurement] = {}
-        n_different = 0
-        by_dear = await self.dear(drawn, True)
-        for sample, dear, cheap in zip(drawn, by_dear, self.cheap(drawn), strict=True):
-            agrees = (
-                self.field in dear.values and cheap is not None and dear.values[self.field] == cheap.values[self.field]
-            )
-            verdicts[key_of(sample)] = _signed(dear, SAME if agrees else OTHER)
-            n_different += not agrees
-        held = holds(self.trial.candidates, len(drawn), n_different, self.accepted)
-
-        # Every shard of a run comes by here, and one of them says so
-        if key_of(drawn[0]) in own:
-            decides = "nothing, and the judge is asked about all"
-            if held:
-                decides = f"{self.trial.candidates - len(drawn):,} answers"
-            _log.log(
-                logging.INFO if held else logging.WARNING,
-                f"{self.metric}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that were "
-                f"tried, the judge says otherwise than the offline judge ({self.accepted:.3g} of its verdicts may be "
-                "wrong)",
-            )
-        return verdicts, held
 
 
 def _signed(verdict: Measurement, decided_by: str) -> Measurement:
@@ -174,14 +167,13 @@ def trial_size(candidates: int, accepted: float) -> int:
     >>> trial_size(600, 0.05), trial_size(10_000, 0.02), trial_size(100, 0.05)
     (132, 500, 99)
     """
-    low, high = min(TOLERATED + 1, candidates), candidates
-    while low < high:
-        middle = (low + high) // 2
-        if holds(candidates, middle, TOLERATED, accepted):
-            high = middle
-        else:
-            low = middle + 1
-    return max(low, min(int(TRIED * candidates), MOST_TRIED))
+    fewest = bisect_left(
+        range(candidates),
+        True,
+        lo=min(TOLERATED + 1, candidates),
+        key=lambda drawn: holds(candidates, drawn, TOLERATED, accepted),
+    )
+    return max(fewest, min(int(TRIED * candidates), MOST_TRIED))
 
 
 def holds(candidates: int, drawn: int, different: int, accepted: float) -> bool:

@@ -32,7 +32,7 @@ from answerkey.metrics_core.judges.asked import ledger_calls
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer
 from answerkey.metrics_core.judges.votes import ORDER_DECIDED
-from answerkey.metrics_core.llm.cost import known_replies
+from answerkey.metrics_core.llm.ledger import existing_ledger
 from answerkey.metrics_core.llm.reply import Code
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored
@@ -72,7 +72,14 @@ class JudgeCheck:
 
     def counts(self) -> dict[str, list[list[float]]]:
         """For each judge and right verdict: `[least, most, questions answered, answered rightly]`."""
-        return {judge: _counts(replies) for judge, replies in self.replies.items()}
+        counts: dict[str, list[list[float]]] = {}
+        for judge, replies in self.replies.items():
+            counts[judge] = []
+            for least, most in sorted({(question.least, question.most) for question, _ in replies}):
+                values = [value for question, value in replies if (question.least, question.most) == (least, most)]
+                n_right = sum(least <= value <= most for value in values)
+                counts[judge].append([least, most, len(values), n_right])
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +119,9 @@ def asks_anything(metric: JudgeMetric, samples: Iterable[Sample]) -> bool:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    with known_replies(metric.access.ledger) as replies:
-        calls = chain.from_iterable(metric.expected(samples, replies))
-        return any(not call.exact or replies(call.request.key) is None for call in calls)
+    with existing_ledger(metric.access.ledger) as ledger:
+        calls = chain.from_iterable(metric.expected(samples, ledger.reply))
+        return any(not call.exact or ledger.reply(call.request.key) is None for call in calls)
 
 
 def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> JudgeCheck:
@@ -150,7 +157,14 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
         if reason and not why_stopped:
             why_stopped = f"judge stopped: {model.label} {reason}"
     check = JudgeCheck(metric.name, replies, why_stopped, changed)
-    _log_check(check)
+    for judge, answered in replies.items():
+        n_right = sum(question.is_right(value) for question, value in answered)
+        _log.info(f"{metric.name}: {judge} was right on {n_right} of {len(answered)} questions with known answers")
+    for line in changed:
+        _log.warning(f"{metric.name}: {line}")
+    if why_stopped:
+        wrong = "".join(f"\n  {line}" for line in wrong_replies(check, of_data=True))
+        _log.warning(f"{metric.name}: {why_stopped}. No row is judged.{wrong}")
     return check
 
 
@@ -353,24 +367,3 @@ def _why_failed(
     if len(no_verdict) >= max(2, _MOST_WITHOUT_VERDICT * len(questions)):
         return f"gave no verdict on {len(no_verdict)} of {len(questions)} questions; the first: {no_verdict[0]}"
     return ""
-
-
-def _counts(replies: Sequence[tuple[KnownAnswer, float]]) -> list[list[float]]:
-    verdicts = sorted({(question.least, question.most) for question, _ in replies})
-    counts = []
-    for least, most in verdicts:
-        values = [value for question, value in replies if (question.least, question.most) == (least, most)]
-        n_right = sum(least <= value <= most for value in values)
-        counts.append([least, most, len(values), n_right])
-    return counts
-
-
-def _log_check(check: JudgeCheck) -> None:
-    for judge, replies in check.replies.items():
-        n_right = sum(question.is_right(value) for question, value in replies)
-        _log.info(f"{check.metric}: {judge} was right on {n_right} of {len(replies)} questions with known answers")
-    for line in check.changed:
-        _log.warning(f"{check.metric}: {line}")
-    if check.why_stopped:
-        wrong = "".join(f"\n  {line}" for line in wrong_replies(check, of_data=True))
-        _log.warning(f"{check.metric}: {check.why_stopped}. No row is judged.{wrong}")

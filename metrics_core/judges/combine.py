@@ -1,4 +1,4 @@
-"""Judges over judges: several that vote together, repeats of one judge, and one that stands in for others.
+"""Judges over judges: models that vote together, repeats of a judge, and a model that stands in for others.
 
 None of them knows what is asked: `Ask` puts the question to a model and reads its reply.
 `judges.cascade` has one more, which decides about many samples.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.votes import FALLBACK_VOTED, Vote
@@ -21,34 +20,15 @@ Ask = Callable[[ModelRef, int], Awaitable[Vote]]
 """Asks a model about a sample, in one of its repeats."""
 
 
-class Judge(Protocol):
-    """Whoever votes on a sample."""
-
-    async def votes(self, ask: Ask, repeat: int = 0) -> list[Vote]:
-        """The votes, in an order that is always the same; `lost` are those of judges that failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Single:
-    """A language model, which has one vote."""
-
-    model: ModelRef
-
-    async def votes(self, ask: Ask, repeat: int = 0) -> list[Vote]:
-        """Its vote."""
-        return [await ask(self.model, repeat)]
-
-
 @dataclass(frozen=True, slots=True)
 class Jury:
-    """Judges that vote at the same time, each by itself."""
+    """Language models that vote at the same time, each by itself."""
 
-    judges: Sequence[Judge]
+    models: Sequence[ModelRef]
 
     async def votes(self, ask: Ask, repeat: int = 0) -> list[Vote]:
-        """The votes of the first judge, then those of the next."""
-        by_judge = await every(*(judge.votes(ask, repeat) for judge in self.judges))
-        return [vote for votes in by_judge for vote in votes]
+        """A vote of each model."""
+        return await every(*(ask(model, repeat) for model in self.models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +46,14 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A judge with one vote that stands in for the first of several judges that failed.
+    """A language model that stands in for the first of several judges that failed.
 
-    It has one vote only, since the ledger keeps one reply of a model to a question: the others that
+    It has one vote, since the ledger keeps one reply of a model to a question: the others that
     failed stay `lost`, so that the fallback of this judge may vote for one of them.
     """
 
     first: Judge
-    then: Judge
+    then: ModelRef
 
     async def votes(self, ask: Ask, repeat: int = 0) -> list[Vote]:
         """The votes of the first judges, one of them replaced where some were lost."""
@@ -81,7 +61,7 @@ class Fallback:
         lost = [index for index, vote in enumerate(votes) if vote.lost]
         if not lost:
             return votes
-        [stand_in] = await self.then.votes(ask, repeat)
+        stand_in = await ask(self.then, repeat)
         absent = votes[lost[0]]
         bill = Bill.total([absent.bill, stand_in.bill])
 
@@ -101,6 +81,10 @@ class Fallback:
         return votes
 
 
+Judge = Jury | Repeats | Fallback
+"""Whoever votes on a sample: in an order that is always the same; `lost` are the votes of judges that failed."""
+
+
 def composed(options: JudgeOptions, api_key: str | None) -> Judge:
     """The judge that options describe: repeats of a jury with its fallbacks.
 
@@ -108,11 +92,10 @@ def composed(options: JudgeOptions, api_key: str | None) -> Judge:
         UserError: a judge is named twice; a model name, an address or the key is malformed.
 
     >>> judge = composed(JudgeOptions(judges=["openai/m"], fallbacks=["openai/n"]), None)
-    >>> judge.first.model.label, judge.then.model.label
+    >>> judge.first.models[0].label, judge.then.label
     ('openai/m', 'openai/n')
     """
-    named = [Single(model) for model in options.models(api_key)]
-    judge: Judge = named[0] if len(named) == 1 else Jury(named)
+    judge: Judge = Jury(options.models(api_key))
     for model in options.fallback_models(api_key):
-        judge = Fallback(judge, Single(model))
+        judge = Fallback(judge, model)
     return judge if options.repeats == 1 else Repeats(judge, options.repeats)

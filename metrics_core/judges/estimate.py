@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from answerkey.metrics_core.judges.check import asked_before, questions_for
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, Replies, known_replies
+from answerkey.metrics_core.llm.cost import Cost, CostCounter
+from answerkey.metrics_core.llm.ledger import existing_ledger
 from answerkey.metrics_core.sample import Sample
 
 
@@ -40,28 +42,23 @@ def estimate_cost(
         questions = questions_for(metric, samples, len(samples))
         metric = metric.with_trial(samples)
     n_samples = 0
-    with known_replies(metric.access.ledger) as replies:
-        counter = CostCounter(replies)
-        for calls in metric.expected(samples, replies):
+    with existing_ledger(metric.access.ledger) as ledger:
+        counter = CostCounter(ledger.reply)
+        for calls in metric.expected(samples, ledger.reply):
             n_samples += 1
             for call in calls:
                 counter.add(call, in_batch=metric.judge.batch)
         # Judges that need not be asked about rows are not checked
         of_rows = counter.calls
         if of_rows or not n_samples:
-            _add_check(counter, metric, questions, replies)
+            for _, asking in metric.alone():
+                first = [question.sample for question in questions]
+                for call in chain.from_iterable(asking.expected(first, ledger.reply)):
+                    counter.add(call)
+                # Those that are made again; a judge that has changed is asked more
+                again = [question.sample for question in asked_before(asking, questions)]
+                for call in chain.from_iterable(asking.expected(again, ledger.reply)):
+                    counter.add(replace(call, request=replace(call.request, again="again")))
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, checks=counter.calls - of_rows)
-
-
-def _add_check(counter: CostCounter, metric: JudgeMetric, questions: Sequence[KnownAnswer], replies: Replies) -> None:
-    """Add the calls of the check, with those that are made again; a judge that has changed is asked more."""
-    for _, asking in metric.alone():
-        for calls in asking.expected([question.sample for question in questions], replies):
-            for call in calls:
-                counter.add(call)
-        again = [question.sample for question in asked_before(asking, questions)]
-        for calls in asking.expected(again, replies):
-            for call in calls:
-                counter.add(replace(call, request=replace(call.request, again="again")))

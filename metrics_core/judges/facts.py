@@ -13,11 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
+from typing import TypeVar
 
 from answerkey.metrics_core.judges.prompt import closed, load_prompt
 from answerkey.metrics_core.llm.reply import Unreadable, read_object
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
 from answerkey.metrics_core.text import normalise, storable
+
+T = TypeVar("T")
 
 
 def _list_of(items: Mapping[str, object]) -> dict[str, object]:
@@ -105,15 +108,6 @@ class FactMatching:
         """The harmonic mean of precision and recall (Dice coefficient); None where neither text has a fact."""
         return self._share((self.n_reference + self.n_answer) / 2)
 
-    def fates(self) -> dict[str, tuple[str, str]]:
-        """By fact id: `matched` or `contradicted`, and the id on the other side; of several the smallest."""
-        fates: dict[str, tuple[str, str]] = {}
-        for status, links in (("matched", self.pairs), ("contradicted", self.contradicted)):
-            for ours, theirs in links:
-                fates.setdefault(ours, (status, theirs))
-                fates.setdefault(theirs, (status, ours))
-        return fates
-
     def _share(self, whole: float) -> float | None:
         if not self.n_reference and not self.n_answer:
             return None
@@ -162,7 +156,12 @@ def rows(
     >>> [row["status"] for row in rows(one, ["It is Paris."], ["Paris it is."])]
     ['matched', 'matched']
     """
-    fates: Mapping[str, tuple[str, str | None]] = comparison.fates()
+    # By id, what became of a fact and the id on the other side: of several the smallest
+    fates: dict[str, tuple[str, str | None]] = {}
+    for status, links in (("matched", comparison.pairs), ("contradicted", comparison.contradicted)):
+        for of_reference, of_answer in links:
+            fates.setdefault(of_reference, (status, of_answer))
+            fates.setdefault(of_answer, (status, of_reference))
     ours = reference_ids(comparison.reference, comparison.n_reference)
     sides = (
         ("reference", "missing", ours, reference_facts),
@@ -223,7 +222,7 @@ def read_facts(reply: str) -> tuple[str, ...]:
     >>> read_facts('{"facts": ["It is Paris.", "It is large."]}')
     ('It is Paris.', 'It is large.')
     """
-    return merged(map(_storable, _texts(read_object(reply), "facts")))
+    return merged(map(_storable, _list(read_object(reply), "facts", str, of="texts")))
 
 
 def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matches:
@@ -282,6 +281,14 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
     if best_match is None:
         return Undefined("no facts: neither the answer nor a reference states one")
     index, comparison = best_match
+    facts = rows(comparison, references[index], matches.answer_facts)
+    reason = "the answer abstains"
+    if not matches.abstained:
+        reason = f"{comparison.matched} of {max(comparison.n_reference, comparison.n_answer)} facts match"
+        # A contradiction has a fact on each side; it is one, not two.
+        by_side = Counter(fact["side"] for fact in facts if fact["status"] == "contradicted")
+        if by_side:
+            reason += f", {max(by_side.values())} contradicted"
     values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
     details = {
         "reference": indices[index],
@@ -290,20 +297,9 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
         "n_matched": comparison.matched,
         "abstained": matches.abstained,
         "similarities": [one.similarity for one in matches.by_reference],
-        "facts": rows(comparison, references[index], matches.answer_facts),
+        "facts": facts,
     }
-    return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, _reason(comparison, matches), details)
-
-
-def _reason(comparison: FactMatching, matches: Matches) -> str:
-    if matches.abstained:
-        return "the answer abstains"
-    larger = max(comparison.n_reference, comparison.n_answer)
-    against = Counter(name[0] for name, (status, _) in comparison.fates().items() if status == "contradicted")
-    # A contradiction has a fact on each side; it is one, not two.
-    contradicted = max(against.values(), default=0)
-    beside = f", {contradicted} contradicted" if contradicted else ""
-    return f"{comparison.matched} of {larger} facts match{beside}"
+    return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, reason, details)
 
 
 def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -327,7 +323,10 @@ def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
 
 def _answer_facts(reply_object: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, int]]:
     """The merged answer facts, and for each id in the reply the position of its fact among them."""
-    entries = [(_text(row, "id"), _storable(_text(row, "fact"))) for row in _objects(reply_object, "answer_facts")]
+    entries = [
+        (_text(row, "id"), _storable(_text(row, "fact")))
+        for row in _list(reply_object, "answer_facts", dict, of="objects")
+    ]
     facts = dict(entries)
     expected = dict.fromkeys(answer_ids(len(facts)))
     _check(_misuse("answer_facts", [identifier for identifier, _ in entries], expected, complete=True))
@@ -342,14 +341,14 @@ def _links(
     reply_object: Mapping[str, object], expected: Mapping[str, object], positions: Mapping[str, int]
 ) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     """By reference fact: the positions of the equivalent and of the contradicting answer facts."""
-    entries = _objects(reply_object, "reference_facts")
+    entries = _list(reply_object, "reference_facts", dict, of="objects")
     problems = _misuse("reference_facts", [_text(row, "id") for row in entries], expected, complete=True)
     equivalent: dict[str, set[int]] = {}
     contradicted: dict[str, set[int]] = {}
     for row in entries:
         identifier = _text(row, "id")
         for name, links in (("equivalent", equivalent), ("contradicted_by", contradicted)):
-            named = _texts(row, name)
+            named = _list(row, name, str, of="texts")
             problems += _misuse(f"{name} of {_shown([identifier])}", named, positions, complete=False)
             links[identifier] = {positions[i] for i in named if i in positions}
         both = equivalent[identifier] & contradicted[identifier]
@@ -390,13 +389,6 @@ def _storable(fact: str) -> str:
     return " ".join(storable(fact).split())
 
 
-def _texts(reply_object: Mapping[str, object], name: str) -> list[str]:
-    texts = reply_object.get(name)
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise Unreadable("unreadable", f"{name} must be a list of texts")
-    return texts
-
-
 def _text(reply_object: Mapping[str, object], name: str) -> str:
     text = reply_object.get(name)
     if not isinstance(text, str):
@@ -404,8 +396,8 @@ def _text(reply_object: Mapping[str, object], name: str) -> str:
     return text
 
 
-def _objects(reply_object: Mapping[str, object], name: str) -> list[dict[str, object]]:
-    entries = reply_object.get(name)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise Unreadable("unreadable", f"{name} must be a list of objects")
-    return entries
+def _list(reply_object: Mapping[str, object], name: str, kind: type[T], *, of: str) -> list[T]:
+    values = reply_object.get(name)
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        raise Unreadable("unreadable", f"{name} must be a list of {of}")
+    return values

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
@@ -19,6 +16,7 @@ from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine
+from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
@@ -29,17 +27,11 @@ from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Metric, Workload, degenerate, identical_reference, option
-from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
 
 PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
-
-_BATCH = 512
-"""Samples of which is found out together whether a judge is needed: an embedding model is faster in batches."""
-
-_log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True)
@@ -128,16 +120,40 @@ class JudgeMetric(Metric):
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:2|t:0|seed:0|blank:zero`,
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
-        before, after = f"{self.name}|v{self.version}|judge:", f"{self.also_signed}|blank:{self.blank_answer}"
-        if self.judge.offline:
+        before = f"{self.name}|v{self.version}|judge:"
+        after = f"{self.also_signed}|blank:{self.blank_answer}"
+        options = self.judge
+        if options.offline:
             return f"{before}{self.offline_signature()}{after}"
-        models, votes = self.judge.models(), len(self.judge.judges) * self.judge.repeats
-        judges = ",".join(judge.label for judge in models)
+        # Imported late: see `check`.
+        from answerkey.metrics_core.llm.provider import sampling_of
+
+        models = options.models()
+        judges = ",".join(model.label for model in models)
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
-        first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
-        settings = _settings(self.judge, models)
-        return f"{before}{judges}|prompt:{prompts}|parser:{PARSER}{settings}{jury}{first}{after}"
+        signature = f"{before}{judges}|prompt:{prompts}|parser:{PARSER}"
+
+        # Temperature and seed as far as the judges take them, in their order where they differ
+        taken = [sampling_of(model.model) for model in models]
+        for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
+            values = [value if name in parameters else "-" for parameters in taken]
+            if value in values:
+                signature += f"|{short}:{','.join(values) if '-' in values else value}"
+
+        # What is not the default
+        if options.max_tokens != OFFLINE_JUDGE.max_tokens:
+            signature += f"|max_tokens:{options.max_tokens}"
+        if options.reasoning_effort != "default":
+            signature += f"|effort:{options.reasoning_effort}"
+        if options.extras:
+            signature += f"|extras:{content_hash(options.extras)[:6]}"
+        if options.fallbacks:
+            signature += f"|else:{','.join(model.label for model in options.fallback_models())}"
+        if len(models) * options.repeats > 1:
+            signature += f"|jury:{options.jury}|repeats:{options.repeats}"
+        if self.accepted_error:
+            signature += f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}"
+        return signature + after
 
     @property
     def also_signed(self) -> str:
@@ -156,7 +172,8 @@ class JudgeMetric(Metric):
             UserError: a judge cannot be asked.
             LedgerError: the ledger cannot be used.
         """
-        started, signature, local = time.perf_counter(), self.signature, self.known(samples)
+        started, signature = time.perf_counter(), self.signature
+        local = [self.without_judge(sample) for sample in samples]
         pending = [sample for sample, decided in zip(samples, local, strict=True) if decided is None]
         if not pending:
             judged = []
@@ -169,20 +186,23 @@ class JudgeMetric(Metric):
                 for sample, outcome in zip(pending, outcomes, strict=True)
             ]
         else:
-            from answerkey.metrics_core.llm import loop as runtime
-
-            work = _Work(self.with_trial(pending), pending)
-            # What a batch says of itself is enough.
-            judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
+            progress = runtime.Progress(self.name, "samples", len(pending))
+            run = _JudgeRun(self.with_trial(pending), pending, progress)
+            judged = runtime.ask(
+                run.judge,
+                access=self.access,
+                limits=self.judge.limits,
+                noun="judge",
+                check=partial(check, self.judge, self.access.api_key),
+                progress=progress,
+                # What a batch says of itself is enough.
+                every_s=600.0 if self.judge.batch else 5.0,
+            )
         rest = iter(judged)
         return [
             next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)
             for sample, decided in zip(samples, local, strict=True)
         ]
-
-    def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
-        """For each sample the outcome if no judge need be asked, else None."""
-        return [self.without_judge(sample) for sample in samples]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
@@ -190,26 +210,23 @@ class JudgeMetric(Metric):
         if decided is not None:
             return decided
         index = identical_reference(sample)
-        if index is None or (not self.judge.offline and self.differs_in_case(sample)):
+        if index is None:
             return None
-        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
-        why_doubted = self.doubt_of_repeated(sample, index) if self.judge.offline else ""
-        if why_doubted:
-            details[OUT_OF_DEPTH] = why_doubted
+        if not self.judge.offline:
+            # What differs in case may be a unit or an abbreviation: a language model is asked
+            answer = sample.answer or ""
+            alike = [text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)]
+            if all(differ_in_case(answer, text) for text in alike):
+                return None
+        elif doubt := self.doubt_of_repeated(sample, index):
+            details[OUT_OF_DEPTH] = doubt
+        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         return Scored(values, "the answer equals the reference apart from its form", details)
 
     def doubt_of_repeated(self, sample: Sample, index: int) -> str:
         """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
         return ""
-
-    def differs_in_case(self, sample: Sample) -> bool:
-        """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:
-        the offline judge takes them for the same.
-        """
-        answer = sample.answer or ""
-        alike = [text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)]
-        return bool(alike) and all(differ_in_case(answer, text) for text in alike)
 
     @abstractmethod
     def offline_signature(self) -> str:
@@ -243,33 +260,12 @@ class JudgeMetric(Metric):
     def expected(self, samples: Iterable[Sample], replies: Replies) -> Iterator[list[ExpectedCall]]:
         """For each sample the calls of all judges, without fallbacks; none where no judge is needed."""
         voters = [(model, repeat) for model in self.judge.models() for repeat in range(self.judge.repeats)]
-        rest = iter(samples)
-        while batch := list(islice(rest, _BATCH)):
-            for sample, decided in zip(batch, self.known(batch), strict=True):
-                by_voter = (
-                    [] if decided is not None else [self.expected_calls(sample, *voter, replies) for voter in voters]
-                )
-                yield [call for calls in by_voter for call in calls]
-
-
-def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
-    """What is sent besides the prompt, for the signature: temperature and seed as far as the judges take them, in
-    their order where they differ; what is not the default; and the fallbacks.
-    """
-    # Imported late: see `check`.
-    from answerkey.metrics_core.llm.provider import sampling_of
-
-    taken = [sampling_of(judge.model) for judge in models]
-    text = ""
-    for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
-        values = [value if name in one else "-" for one in taken]
-        if value in values:
-            text += f"|{short}:{','.join(values) if '-' in values else value}"
-    tokens = f"|max_tokens:{options.max_tokens}" if options.max_tokens != OFFLINE_JUDGE.max_tokens else ""
-    effort = f"|effort:{options.reasoning_effort}" if options.reasoning_effort != "default" else ""
-    extras = f"|extras:{content_hash(options.extras)[:6]}" if options.extras else ""
-    fallbacks = ",".join(judge.label for judge in options.fallback_models())
-    return f"{text}{tokens}{effort}{extras}{f'|else:{fallbacks}' if fallbacks else ''}"
+        for sample in samples:
+            calls: list[ExpectedCall] = []
+            if self.without_judge(sample) is None:
+                for model, repeat in voters:
+                    calls += self.expected_calls(sample, model, repeat, replies)
+            yield calls
 
 
 def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
@@ -303,7 +299,7 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
         return
     # Imported late: litellm takes seconds, and most of what imports this module calls no model.
     from answerkey.metrics_core.llm.batch import BATCHING
-    from answerkey.metrics_core.llm.provider import abilities, provider_of, sampling_of
+    from answerkey.metrics_core.llm.provider import abilities, sampling_of
     from answerkey.metrics_core.llm.provider import check as check_models
 
     judges = options.all_models(api_key)
@@ -314,7 +310,7 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
         if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
             remedy = "set a temperature, such as .7" if "temperature" in taken else "ask several judges instead"
             raise UserError(f"judge {judge.label} takes no seed, so its repeats would be one question; {remedy}")
-        if options.batch and (provider := provider_of(judge.model)) not in BATCHING:
+        if options.batch and (provider := abilities(judge.model).provider) not in BATCHING:
             raise UserError(
                 f"judge {judge.label}: batches are not sent to {provider}, but only to {', '.join(sorted(BATCHING))}; "
                 "leave --batch out"
@@ -355,50 +351,38 @@ class ModelMetric(JudgeMetric):
         return []
 
 
-class _Work:
-    """The judging of one list of samples, and how far it is."""
+class _JudgeRun:
+    """The judging of one list of samples by language models."""
 
-    def __init__(self, metric: JudgeMetric, samples: Sequence[Sample]) -> None:
-        access = metric.access
+    def __init__(self, metric: JudgeMetric, samples: Sequence[Sample], progress: runtime.Progress) -> None:
         self._metric = metric
-        self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
-        self.run = self._access.run
-        self._judge = composed(metric.judge, access.api_key)
-        self._signature = metric.signature
-        # Progress
-        self._client: Client | None = None
-        self._total = len(samples)
+        self._samples = samples
         self._own = {sample.sample_id for sample in samples}
-        self._done = 0
-        self._failed = 0
+        self._progress = progress
+        self._judge = composed(metric.judge, metric.access.api_key)
+        self._signature = metric.signature
 
-    async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
-        from answerkey.metrics_core.llm import loop as runtime
-
+    async def judge(self, client: Client) -> list[Measurement]:
         metric = self._metric
-        options = metric.judge
-        ready = partial(check, options, self._access.api_key)
-        async with runtime.connect(self._access, options.limits, "judge", ready) as client:
-            self._client = client
-            # All that is asked has to be there before a batch can be sent.
-            at_once = len(samples) if options.batch else options.concurrency
+        # All that is asked has to be there before a batch can be sent.
+        at_once = len(self._samples) if metric.judge.batch else metric.judge.concurrency
 
-            async def ask(asked: Sequence[Sample], of_trial: bool) -> list[Measurement]:
-                # Whether the trial holds has to be known before a batch is sent
-                by = client.unbatched() if of_trial else client
-                return await runtime.each(asked, partial(self._measured, by), at_once)
+        async def ask(samples: Sequence[Sample], of_trial: bool) -> list[Measurement]:
+            # Whether the trial holds has to be known before a batch is sent
+            by = client.unbatched() if of_trial else client
+            return await runtime.each(samples, partial(self._measured, by), at_once)
 
-            if metric.trial is None:
-                return await ask(samples, False)
-            cascade = Cascade(
-                metric=metric.name,
-                field=metric.main.name,
-                cheap=metric.cheap,
-                dear=ask,
-                trial=metric.trial,
-                accepted=metric.accepted_error,
-            )
-            return await cascade.judge(samples)
+        if metric.trial is None:
+            return await ask(self._samples, False)
+        cascade = Cascade(
+            metric=metric.name,
+            field=metric.main.name,
+            cheap=metric.cheap,
+            dear=ask,
+            trial=metric.trial,
+            accepted=metric.accepted_error,
+        )
+        return await cascade.judge(self._samples)
 
     async def _measured(self, client: Client, sample: Sample) -> Measurement:
         started = time.perf_counter()
@@ -410,9 +394,7 @@ class _Work:
         bill = Bill.total([vote.bill for vote in votes])
         # An answer of the trial may be that of another shard, whose replies come from the ledger
         if sample.sample_id in self._own:
-            self._done += 1
-            self._failed += isinstance(outcome, Failed)
-            tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
+            self._progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
         incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return Measurement(
             sample_id=sample.sample_id,
@@ -434,13 +416,3 @@ class _Work:
         except CallSkipped as error:
             return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
         return Vote(model.label, repeat, outcome, bill)
-
-    def say_how_far(self) -> None:
-        # Work that waits for its turn has nothing to say.
-        if self._client is None or not (self._done or self._client.calls):
-            return
-        _log.info(
-            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._client.tally()}, "
-            f"{self._failed:,} failed",
-            extra=HOW_FAR,
-        )

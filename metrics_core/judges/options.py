@@ -38,11 +38,7 @@ OFFLINE = "offline"
 """The judge that calls no model API: rules and a small model, on this machine."""
 
 
-def _zero_if_none(value: object) -> object:
-    return 0 if value is None else value
-
-
-NoLimitIfZero = BeforeValidator(_zero_if_none)
+NoLimitIfZero = BeforeValidator(lambda value: 0 if value is None else value)
 """None and 0 both mean "no limit"."""
 
 

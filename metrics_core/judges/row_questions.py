@@ -70,7 +70,15 @@ def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         # Of no script: they say nothing about the languages of the data
         of_verdict += _questions(answers_of, own_rows, match, "")
         questions += of_verdict[:_OF_VERDICT]
-    return tuple(_with_orders(questions))
+
+    # Every third wrong answer has an order to the judge behind it
+    orders = cycle(packaged("orders"))
+    wrong = [index for index, question in enumerate(questions) if question.most == 0.0]
+    for index in wrong[::3]:
+        question = questions[index]
+        sample = replace(question.sample, answer=f"{question.sample.answer} {next(orders)}")
+        questions[index] = replace(question, name=ORDER, sample=sample)
+    return tuple(questions)
 
 
 _Answer = tuple[str, "_Row", str]
@@ -89,19 +97,6 @@ def _questions(
         sample = Sample(f"generated: {name}", answer, row.references, row.question)
         if identical_reference(sample) is None:
             yield KnownAnswer(name, sample, match, match, script)
-
-
-def _with_orders(questions: Iterable[KnownAnswer]) -> Iterator[KnownAnswer]:
-    """Every third wrong answer with an order to the judge behind it."""
-    orders = cycle(packaged("orders"))
-    n_wrong = 0
-    for question in questions:
-        n_wrong += question.most == 0.0
-        if question.most == 0.0 and n_wrong % 3 == 1:
-            answer = f"{question.sample.answer} {next(orders)}"
-            yield replace(question, name=ORDER, sample=replace(question.sample, answer=answer))
-        else:
-            yield question
 
 
 @dataclass(frozen=True)
@@ -210,26 +205,21 @@ def _others(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
     """The answers that do not match: of neighbours, each begins with another kind."""
     row = rows[place]
     following = [*rows[place + 1 :], *rows[:place]]
-    found = [
-        *_changed(row, following, place),
-        *_denied(row),
-        *islice(_swapped(row, following, place), 1),
-    ]
-    first = place % max(len(found), 1)
-    yield from (*found[first:], *found[:first])
+    answers = [*_changed(row, following, place)]
 
-
-def _swapped(row: _Row, following: Sequence[_Row], place: int) -> Iterator[_Answer]:
-    for other in following:
-        if row.differs_from(other) and len(other.reference) <= _LONGEST_ANSWER:
-            yield "another question's reference", row, _stated(other.reference, row, place)
-
-
-def _denied(row: _Row) -> Iterator[_Answer]:
+    # The reference, denied
     _, sentence = _sentences(row.script)
     short = len(words(row.reference)) <= _MOST_WORDS and len(row.reference) >= _FEWEST_LETTERS
     if sentence and short and row.reference[-1] not in ".!?":
-        yield "the reference, denied", row, sentence.format(row.reference)
+        answers.append(("the reference, denied", row, sentence.format(row.reference)))
+
+    # That of the next question that it does not fit
+    for other in following:
+        if row.differs_from(other) and len(other.reference) <= _LONGEST_ANSWER:
+            answers.append(("another question's reference", row, _stated(other.reference, row, place)))
+            break
+    first = place % max(len(answers), 1)
+    yield from (*answers[first:], *answers[:first])
 
 
 def _changed(row: _Row, following: Sequence[_Row], place: int) -> Iterator[_Answer]:

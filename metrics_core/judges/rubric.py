@@ -87,6 +87,7 @@ _UNEXPLAINED = "As a person judged it."
 _LONGEST_DESCRIPTION = 100
 
 M = TypeVar("M", bound=BaseModel)
+V = TypeVar("V")
 
 Scale = tuple[tuple[str, float], ...]
 """Labels with their values from 0 to 1: the higher, the better."""
@@ -206,8 +207,12 @@ class Rubric:
     def _content(self) -> dict[str, object]:
         of_criteria = [one.content for one in self.criteria]
         examples = [
-            {**self.shown(one.sample), "verdict": self._given(one), **({"reason": one.reason} if one.reason else {})}
-            for one in self.examples
+            {
+                **self.shown(example.sample),
+                "verdict": self.by_field(example.verdicts),
+                **({"reason": example.reason} if example.reason else {}),
+            }
+            for example in self.examples
         ]
         content = {
             "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
@@ -216,10 +221,10 @@ class Rubric:
         }  # fmt: skip
         return {key: value for key, value in content.items() if value}
 
-    def _given(self, example: Example) -> object:
-        """The verdicts of an example as a file has them."""
-        by_field = dict(zip((one.field for one in self.criteria), example.verdicts, strict=True))
-        return by_field if len(by_field) > 1 else example.verdict
+    def by_field(self, values: Sequence[V]) -> dict[str, V] | V:
+        """The values of the criteria by their fields; of a single criterion the value itself."""
+        names = [criterion.field for criterion in self.criteria]
+        return dict(zip(names, values, strict=True)) if len(names) > 1 else values[0]
 
     def shown(self, sample: Sample) -> dict[str, object]:
         """The fields of a sample that the judge is shown.
@@ -268,21 +273,19 @@ class Rubric:
             verdicts.append(Verdict(label, dict(criterion.scale)[label], reason_of(of_criterion)))
         return tuple(verdicts)
 
-    def reply(self, verdicts: Sequence[str], reason: str) -> dict[str, object]:
+    def reply(self, verdicts: Sequence[str], reason: str) -> Mapping[str, object]:
         """The object that a judge replies with, for these verdicts and one reason."""
-        of_criteria = [{"reason": reason, "verdict": verdict} for verdict in verdicts]
-        by_field: dict[str, object] = dict(zip((one.field for one in self.criteria), of_criteria, strict=True))
-        return by_field if len(by_field) > 1 else {**of_criteria[0]}
+        return self.by_field([{"reason": reason, "verdict": verdict} for verdict in verdicts])
 
 
 @cache
 def _prompt(rubric: Rubric) -> Prompt:
     several = len(rubric.criteria) > 1
     schemas = {
-        one.field: closed(
-            reason={"type": "string"}, verdict={"type": "string", "enum": [label for label, _ in one.scale]}
+        criterion.field: closed(
+            reason={"type": "string"}, verdict={"type": "string", "enum": [label for label, _ in criterion.scale]}
         )
-        for one in rubric.criteria
+        for criterion in rubric.criteria
     }
     schema = closed(**schemas) if several else next(iter(schemas.values()))
     examples = "".join(_shown(rubric, one) for one in rubric.examples)
@@ -309,21 +312,20 @@ def _named(text: str) -> str:
 
 
 def _described(criterion: Criterion, *, several: bool) -> str:
-    title, below = (f'The criterion "{criterion.field}"', "###") if several else ("The criterion", "##")
-    return f"## {title}\n\n{_named(criterion.text)}\n\n{below} Verdicts\n\n{_verdicts(criterion.scale)}"
-
-
-def _verdicts(scale: Scale) -> str:
-    labels = [label for label, _ in scale]
-    if scale == _YES_NO:
-        return "- yes: the criterion is met.\n- no: it is not met. In doubt, choose no."
-    if all(label.isdecimal() for label in labels):
+    """A criterion and its verdicts, under headings of their own."""
+    labels = [label for label, _ in criterion.scale]
+    if criterion.scale == _YES_NO:
+        verdicts = "- yes: the criterion is met.\n- no: it is not met. In doubt, choose no."
+    elif all(label.isdecimal() for label in labels):
         low, high = labels[0], labels[-1]
-        return (
+        verdicts = (
             f"A whole number from {low} to {high}, as a text: {low} where the criterion is not met at all, {high} "
             "where it is met in full."
         )
-    return f"Choose one of: {', '.join(labels)}. The criterion says what they mean."
+    else:
+        verdicts = f"Choose one of: {', '.join(labels)}. The criterion says what they mean."
+    title, below = (f'The criterion "{criterion.field}"', "###") if several else ("The criterion", "##")
+    return f"## {title}\n\n{_named(criterion.text)}\n\n{below} Verdicts\n\n{verdicts}"
 
 
 def _shown(rubric: Rubric, example: Example) -> str:

@@ -80,13 +80,16 @@ def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Ou
     scored = sorted((o for o in outcomes if isinstance(o, Scored)), key=lambda outcome: outcome.values[main])
     if not scored and all(isinstance(outcome, Undefined) for outcome in outcomes):
         return outcomes[0]
+    attempts = sum(outcome.attempts if isinstance(outcome, Failed) else 1 for outcome in outcomes)
     deciding = _deciding(scored, len(votes), jury, main)
     if deciding is None:
-        return Failed("missing_votes", _missing(votes), _attempts(outcomes))
+        absent = [vote for vote in votes if not isinstance(vote.outcome, Scored)]
+        first = f"{absent[0].judge}: {absent[0].outcome.reason}"
+        return Failed("missing_votes", f"{len(absent)} of {len(votes)} votes are missing; {first}", attempts)
     values = {name: fmean(outcome.values[name] for outcome in deciding) for name in deciding[0].values}
     ballots = [outcome.values[main] for outcome in scored]
     if jury == "majority" and binary and 0.0 < values[main] < 1.0:
-        return Failed("tie", f"{ballots.count(1.0)} of {len(votes)} votes are yes", _attempts(outcomes))
+        return Failed("tie", f"{ballots.count(1.0)} of {len(votes)} votes are yes", attempts)
     values[SPREAD] = ballots[-1] - ballots[0]
     # The vote nearest to the outcome speaks for it.
     voice = min(deciding, key=lambda outcome: abs(outcome.values[main] - values[main]))
@@ -111,12 +114,3 @@ def _deciding(scored: Sequence[Scored], votes: int, jury: Jury, main: str) -> Se
         return None
     middle_votes = [scored[place] for place in places]
     return middle_votes[:1] if len({outcome.values[main] for outcome in middle_votes}) == 1 else None
-
-
-def _missing(votes: Sequence[Vote]) -> str:
-    absent = [vote for vote in votes if not isinstance(vote.outcome, Scored)]
-    return f"{len(absent)} of {len(votes)} votes are missing; {absent[0].judge}: {absent[0].outcome.reason}"
-
-
-def _attempts(outcomes: Sequence[Outcome]) -> int:
-    return sum(outcome.attempts if isinstance(outcome, Failed) else 1 for outcome in outcomes)

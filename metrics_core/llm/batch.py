@@ -62,11 +62,11 @@ class Batch:
         garbled: whether some results belong to no line.
         rows: the lines of its file.
         coming: calls that are about to join.
+        joined_at: when the last one did, by the clock of the loop.
     """
 
     model: ModelRef
     name: str
-    done: asyncio.Future[Exception | None]
     results: dict[str, tuple[int, Any]] = field(default_factory=dict)
     contradicted: set[str] = field(default_factory=set)
     garbled: bool = False
@@ -74,9 +74,9 @@ class Batch:
     rows: list[str] = field(default_factory=list)
     size: int = 0
     coming: int = 0
+    joined_at: float = 0.0
     sent_at: float | None = None
     provider_id: str | None = None
-    alarm: asyncio.TimerHandle | None = None
 
     @property
     def full(self) -> bool:
@@ -155,31 +155,26 @@ class Batches:
         self._ledger, self._prepared, self.wait, self._poll_s, self._stopped = ledger, prepared, wait, poll_s, stopped
         self._collecting: dict[ModelRef, Batch] = {}
         self._left: dict[str, Batch] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._fetching: dict[Batch, asyncio.Task[None]] = {}
 
     @contextmanager
     def joined(self, model: ModelRef) -> Iterator[Batch]:
         """The next batch, for a call that it is to `take`; it is not sent before the context is left."""
         batch = self._collecting.get(model)
         if batch is None or batch.full:
-            batch = self._collecting[model] = self._new(model, uuid.uuid4().hex[:16])
+            batch = self._collecting[model] = self._started(Batch(model, uuid.uuid4().hex[:16]))
         batch.coming += 1
-        if batch.alarm is not None:
-            batch.alarm.cancel()
         try:
             yield batch
         finally:
             batch.coming -= 1
-            if not batch.coming:
-                pause = 0.0 if batch.full else _QUIET_S
-                batch.alarm = asyncio.get_running_loop().call_later(pause, self._close, batch)
+            batch.joined_at = asyncio.get_running_loop().time()
 
     def left(self, model: ModelRef, call: BatchedCall) -> Batch:
         """The batch in which an earlier process has left a call."""
         if call.batch not in self._left:
-            batch = self._left[call.batch] = self._new(model, call.batch)
-            batch.sent_at, batch.provider_id = call.sent_at, call.provider_id
-            self._start(batch)
+            batch = Batch(model, call.batch, sent_at=call.sent_at, provider_id=call.provider_id)
+            self._left[call.batch] = self._started(batch)
         return self._left[call.batch]
 
     async def reply(self, batch: Batch, call_id: str) -> Reply:
@@ -191,44 +186,29 @@ class Batches:
             CallError: the call failed; or nothing can be known of its batch.
             LedgerError: the ledger cannot be used.
         """
-        if (error := await asyncio.shield(batch.done)) is not None:
-            # Thousands get it; without this, each would add its traceback to that of the one before.
-            raise error.with_traceback(None)
+        await asyncio.shield(self._fetching[batch])
         return batch.reply(call_id)
 
     async def close(self) -> None:
         """Stop waiting."""
-        for task in self._tasks:
+        for task in self._fetching.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
 
-    def _new(self, model: ModelRef, name: str) -> Batch:
-        return Batch(model, name, asyncio.get_running_loop().create_future())
-
-    def _close(self, batch: Batch) -> None:
-        """Let no more calls join."""
-        if self._collecting.get(batch.model) is batch:
-            del self._collecting[batch.model]
-        if batch.rows:
-            self._start(batch)
-
-    def _start(self, batch: Batch) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry(batch))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, batch: Batch) -> None:
-        try:
-            await self._fetch(batch)
-            batch.done.set_result(None)
-        except Exception as error:
-            batch.done.set_result(error)
-        except asyncio.CancelledError:
-            batch.done.set_result(CallSkipped("the run was ended while its batch was waited for"))
-            raise
+    def _started(self, batch: Batch) -> Batch:
+        self._fetching[batch] = asyncio.create_task(self._fetch(batch))
+        return batch
 
     async def _fetch(self, batch: Batch) -> None:
         """Send a batch unless that was done, wait until it has ended, and read its results."""
+        if batch.name not in self._left:
+            # It is sent once no call has joined it for a while
+            now = asyncio.get_running_loop().time
+            while batch.coming or not (batch.full or now() > batch.joined_at + _QUIET_S):
+                await asyncio.sleep(_QUIET_S / 10)
+            if self._collecting.get(batch.model) is batch:
+                del self._collecting[batch.model]
+
         await self._prepared(batch.model)
         if batch.rows:
             await self._send(batch)
@@ -239,17 +219,31 @@ class Batches:
             if batch.provider_id is None:
                 raise Unsent("the run was ended before the provider had its batch")
             await self._ledger.do(Ledger.name_batch, batch.name, batch.provider_id)
-        ended = await self._end(batch, batch.provider_id)
-        if ended.status == "failed":
-            errors = getattr(ended.errors, "data", None) or []
+
+        # Wait until it has ended
+        provider_id = batch.provider_id
+        logged = None
+        while (state := await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))).status not in _ENDED:
+            counts = state.request_counts
+            progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
+            if progress != logged:
+                logged = progress
+                _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
+            if not self.wait:
+                raise CallSkipped(batch.goes_on)
+            await self._pause(batch, self._poll_s)
+
+        # Read its results
+        if state.status == "failed":
+            errors = getattr(state.errors, "data", None) or []
             message = one_line(str(errors[0].message)) if errors else "it names no reason"
             message = without_secrets(message, batch.model)
             raise Unsent(f"the provider refused the batch {batch.provider_id}: {message}")
-        batch.completed = ended.status == "completed"
-        for file in filter(None, (ended.output_file_id, ended.error_file_id)):
+        batch.completed = state.status == "completed"
+        for file in filter(None, (state.output_file_id, state.error_file_id)):
             content = await self._surely(batch, partial(_content, file), _LONG_S)
             batch.read(content.decode("utf-8-sig", "replace"))
-        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {ended.status}, {len(batch.results):,} results")
+        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {state.status}, {len(batch.results):,} results")
 
     async def _send(self, batch: Batch) -> None:
         """Send it; without a name afterwards, the provider does not have it."""
@@ -306,22 +300,6 @@ class Batches:
                 break
             await self._pause(batch, self._poll_s)
         return provider_id
-
-    async def _end(self, batch: Batch, provider_id: str) -> Any:
-        """Wait until it has ended; returns it as OpenAI's library does."""
-        last = None
-        while True:
-            state = await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))
-            if state.status in _ENDED:
-                return state
-            counts = state.request_counts
-            progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
-            if progress != last:
-                last = progress
-                _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
-            if not self.wait:
-                raise CallSkipped(batch.goes_on)
-            await self._pause(batch, self._poll_s)
 
     async def _surely(self, batch: Batch, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
         """What a provider says about a batch, as soon as it can be asked."""

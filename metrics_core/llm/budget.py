@@ -34,13 +34,6 @@ class Bill:
     cost_usd: float | None = 0.0
     requests: list[str] = field(default_factory=list)
 
-    def add(self, reply: Reply | None, cost: float | None) -> None:
-        """Add what came back, if anything did, and what it cost in dollars."""
-        if reply is not None:
-            self.tokens_in += reply.tokens_in or 0
-            self.tokens_out += reply.tokens_out or 0
-        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
-
     @classmethod
     def total(cls, bills: Sequence[Bill]) -> Bill:
         """The sum; its cost is unknown if one is."""

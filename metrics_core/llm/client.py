@@ -24,6 +24,7 @@ import random
 from collections.abc import Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from answerkey.metrics_core.llm import provider
@@ -72,7 +73,6 @@ _log = logging.getLogger("answerkey")
 
 
 _limiters: dict[tuple[ModelRef, str, int, float], Limiter] = {}
-_learned: dict[tuple[ModelRef, bool], FormatNegotiation] = {}
 
 
 def limiter_of(model: ModelRef, limits: CallLimits) -> Limiter:
@@ -84,13 +84,12 @@ def limiter_of(model: ModelRef, limits: CallLimits) -> Limiter:
     return _limiters[slot]
 
 
+@cache
 def learned_of(model: ModelRef, *, structured: bool) -> FormatNegotiation:
     """What this process has learned about the replies of a model; `structured`: where a format is asked for."""
-    slot = model, structured
-    if slot not in _learned:
-        takes_format = structured and provider.abilities(model.model).takes_format
-        _learned[slot] = FormatNegotiation(takes_format=takes_format)
-    return _learned[slot]
+    return FormatNegotiation(
+        takes_format=structured and "response_format" in provider.abilities(model.model).parameters
+    )
 
 
 @dataclass(slots=True)
@@ -133,11 +132,6 @@ class _Question(Generic[T]):
     most_usd: float | None = None
     reply: Reply | None = None
 
-    @property
-    def size(self) -> int:
-        """Characters of its messages."""
-        return sum(len(message["content"]) for message in self.messages)
-
 
 class Client:
     """Asks models on behalf of one run. Lives on one event loop.
@@ -149,17 +143,13 @@ class Client:
         noun: the word for a model in messages.
         prepared: waited for before the first call to a model; raises if it cannot be called.
         batches: where calls wait that go to a provider together; None: there is no such way.
-
-    Attributes:
-        complete: makes a call, as `provider.complete` does.
     """
 
     def __init__(
         self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str,
         prepared: Callable[[ModelRef], Awaitable[None]], batches: Batches | None = None,
     ) -> None:  # fmt: skip
-        self._ledger, self._limits, self._noun, self._stopped = ledger, limits, noun, access.stopped
-        self._refusal, self._again = access.refusal, access.again
+        self._ledger, self._access, self._limits, self._noun = ledger, access, limits, noun
         self._prepared, self._batches = prepared, batches
         self._clock = asyncio.get_running_loop().time
         self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
@@ -170,7 +160,6 @@ class Client:
         self._total = Bill()
         self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
         self._breakers: dict[ModelRef, Breaker] = {}
-        self.complete = provider.complete
 
     def unbatched(self) -> Client:
         """This client for questions whose replies cannot wait for a batch."""
@@ -204,8 +193,8 @@ class Client:
                 server accepts no calls for now.
             LedgerError: the ledger cannot be used.
         """
-        if self._again:
-            request = replace(request, again=self._again)
+        if self._access.again:
+            request = replace(request, again=self._access.again)
         key = request.key
         bill.requests.append(key)
         # Thousands of known replies in a row must not keep the loop from calls in flight.
@@ -346,7 +335,7 @@ class Client:
                 timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(question)))
                 settings = question.response_format.settings(question.request, question.max_tokens)
                 messages = question.response_format.messages(question.messages)
-                sending = self.complete(question.model, messages, settings, timeout_s)
+                sending = provider.complete(question.model, messages, settings, timeout_s)
                 value = await self._settled(question, sending)
                 load = "ok"
                 return value
@@ -354,7 +343,11 @@ class Client:
                 load = "ok"
                 raise
             except CallError as error:
-                load = self._load(error, timeout_s)
+                if error.kind == "limited":
+                    load = "limited"
+                elif error.code == "timeout" and 2 * timeout_s >= self._limits.timeout_s:
+                    # One that had little time says nothing of the load.
+                    load = "late"
                 # Where it exceeds the deadline, retry soon to confirm it.
                 retry_after = None if breaker.hopeless(error) else error.retry_after
                 raise
@@ -474,17 +467,21 @@ class Client:
                 await self._ledger.do(Ledger.finish, question.call_id, status, {**columns, **ending})
 
     def _count(self, bill: Bill, calls: int, reply: Reply | None = None, cost: float | None = 0.0) -> None:
-        """Count calls, and what came back and was paid, for a question and for the run."""
+        """Count calls, and what came back and was paid in dollars, for a question and for the run."""
         for account in (bill, self._total):
             account.calls += calls
-            account.add(reply, cost)
+            if reply is not None:
+                account.tokens_in += reply.tokens_in or 0
+                account.tokens_out += reply.tokens_out or 0
+            account.cost_usd = None if account.cost_usd is None or cost is None else account.cost_usd + cost
 
     def _cost(self, question: _Question[T], reply: Reply | None, *, in_batch: bool) -> float | None:
         """Dollars of a call; what was reserved for it, where the server does not say."""
         model, prices = question.model, provider.prices_of(question.model, in_batch=in_batch)
         if reply is None or prices is None:
             return question.most_usd
-        if credible(reply, question.size):
+        size = sum(len(message["content"]) for message in question.messages)
+        if credible(reply, size):
             tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
             cached = min(reply.cached_tokens or 0, tokens_in)
             return (tokens_in - cached) * prices[0] + cached * prices[1] + tokens_out * prices[2]
@@ -502,10 +499,10 @@ class Client:
         Raises:
             CallSkipped: why.
         """
-        if self._stopped is not None and self._stopped():
+        if self._access.stopped is not None and self._access.stopped():
             raise CallSkipped("not asked, since the run was cancelled")
-        if self._refusal:
-            raise CallSkipped(self._refusal)
+        if self._access.refusal:
+            raise CallSkipped(self._access.refusal)
         if self._too_dear <= most_usd:
             raise CallSkipped(self._used_up)
 
@@ -524,12 +521,6 @@ class Client:
                 return await turn
         except TimeoutError as error:
             raise self._over(question) from error
-
-    def _load(self, error: CallError, timeout_s: float) -> Load:
-        """What a call that failed says about the load. One that had little time says nothing of it."""
-        if error.code == "timeout":
-            return "late" if 2 * timeout_s >= self._limits.timeout_s else "neutral"
-        return "limited" if error.kind == "limited" else "neutral"
 
     def _over(self, question: _Question[T], *, cut_short: bool = False) -> CallFailed | CallSkipped:
         """The failure of a question whose time is over, perhaps in the middle of its last call."""

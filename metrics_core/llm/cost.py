@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from answerkey.metrics_core.llm.ledger import existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import count_tokens, prices_of
 from answerkey.metrics_core.llm.request import Request
@@ -50,23 +48,11 @@ class Cost:
     checks: int = 0
 
 
-@contextmanager
-def known_replies(ledger: str | None) -> Iterator[Replies]:
-    """The replies in the ledger at this place. If there is no ledger, none is created.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    with existing_ledger(ledger) as opened:
-        yield opened.reply
-
-
 class CostCounter:
     """Adds up expected calls, each distinct request once.
 
     >>> counter = CostCounter(lambda key: "a reply that the ledger has")
     >>> counter.add(ExpectedCall(ModelRef("openai/m"), Request("openai/m", "p@1", "", "Hi", ""), tokens_out=5))
-    False
     >>> counter.cost("meaning_match", samples=1)  # doctest: +ELLIPSIS
     Cost(metric='meaning_match', samples=1, calls=0, in_ledger=1, tokens_in=0, tokens_out=0, cost_usd=0.0, ...)
     """
@@ -82,15 +68,15 @@ class CostCounter:
         """Calls that will be made."""
         return len(self._seen) - self._known
 
-    def add(self, call: ExpectedCall, *, in_batch: bool = False) -> bool:
-        """Add a call, unless its request was added before. Returns whether it will be made."""
+    def add(self, call: ExpectedCall, *, in_batch: bool = False) -> None:
+        """Add a call, unless its request was added before."""
         key, request = call.request.key, call.request
         if key in self._seen:
-            return False
+            return
         self._seen.add(key)
         if call.exact and self._replies(key) is not None:
             self._known += 1
-            return False
+            return
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
         self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
         price = prices_of(call.model, in_batch=in_batch)
@@ -98,7 +84,6 @@ class CostCounter:
             self._cost = None
         else:
             self._cost += tokens_in * price[0] + call.tokens_out * price[2]
-        return True
 
     def cost(self, name: str, samples: int, offline: int = 0, checks: int = 0) -> Cost:
         """The sum of all calls, for this metric and this many samples."""

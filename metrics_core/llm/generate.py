@@ -5,12 +5,9 @@ An answer is whatever text comes back. Ledger, rate limit, retries, deadline and
 
 from __future__ import annotations
 
-import logging
 import re
-import uuid
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -19,13 +16,12 @@ from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client, learned_of
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
-from answerkey.metrics_core.llm.ledger import Origin
+from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall
+from answerkey.metrics_core.llm.ledger import Origin, existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import abilities, check
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
-from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.text import is_blank
 
 ANSWERS = "answers"
@@ -37,8 +33,6 @@ _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PARAMETERS = ("temperature", "seed", "max_tokens")
 _GUESSED_TOKENS = 150
 """Of an answer whose length is not known yet."""
-
-_log = logging.getLogger("answerkey")
 
 
 def placeholders(template: str) -> tuple[str, ...]:
@@ -140,39 +134,32 @@ def generate(
     """
     if not requests:
         return []
-    access = access if access.run else replace(access, run=uuid.uuid4().hex)
-    clients: list[Client] = []
-    ended: Counter[str] = Counter()
+    progress = runtime.Progress(ANSWERS, "questions", len(requests))
 
-    async def asked() -> list[Answer]:
-        async with runtime.connect(access, limits, "model", lambda: check([model], limits, "model")) as client:
-            clients.append(client)
-            return await runtime.each(requests, partial(answered, client), limits.concurrency)
-
-    async def answered(client: Client, request: Request) -> Answer:
-        answer = await _answer(client, model, request)
-        ended[answer.status] += 1
-        tell(Advance(ANSWERS, more=1, cost_usd=answer.bill.cost_usd or 0.0))
+    async def answer(client: Client, request: Request) -> Answer:
+        bill = Bill()
+        try:
+            text = await client.ask(model, request, _read, bill)
+            origin = await client.origin(request)
+            answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, origin)
+        except CallFailed as error:
+            answer = Answer(None, "failed", str(error), bill)
+        except CallSkipped as error:
+            answer = Answer(None, "skipped", str(error), bill)
+        progress.add(failed=answer.status == "failed", cost_usd=bill.cost_usd)
         return answer
 
-    def say_how_far() -> None:
-        for client in clients:
-            if ended or client.calls:
-                done = f"answers: {ended.total():,}/{len(requests):,} questions"
-                _log.info(f"{done}, {client.tally()}, {ended['failed']:,} failed", extra=HOW_FAR)
+    async def answers(client: Client) -> list[Answer]:
+        return await runtime.each(requests, partial(answer, client), limits.concurrency)
 
-    return runtime.run(asked(), say_how_far, access.run)
-
-
-async def _answer(client: Client, model: ModelRef, request: Request) -> Answer:
-    bill = Bill()
-    try:
-        text = await client.ask(model, request, _read, bill)
-    except CallFailed as error:
-        return Answer(None, "failed", str(error), bill)
-    except CallSkipped as error:
-        return Answer(None, "skipped", str(error), bill)
-    return Answer(text, "generated" if bill.calls else "from_ledger", None, bill, await client.origin(request))
+    return runtime.ask(
+        answers,
+        access=access,
+        limits=limits,
+        noun="model",
+        check=lambda: check([model], limits, "model"),
+        progress=progress,
+    )
 
 
 def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Cost:
@@ -183,8 +170,8 @@ def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | No
         LedgerError: the ledger cannot be read.
     """
     count = 0
-    with known_replies(ledger) as replies:
-        counter = CostCounter(replies)
+    with existing_ledger(ledger) as opened:
+        counter = CostCounter(opened.reply)
         for request in requests:
             count += 1
             counter.add(ExpectedCall(model, request, min(request.max_tokens, _GUESSED_TOKENS)))

@@ -14,10 +14,9 @@ import re
 import sqlite3
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
@@ -53,6 +52,7 @@ UNSENT = "unsent"
 """Code of a call that the provider never received, or did not work on in its batch: it costs nothing and does not count
 as a call."""
 FILE = "judge.sqlite"
+_MEMORY = ":memory:"
 POSTGRES = "postgresql:"
 LEASE_S = 30.0
 """How long a claim holds after it was last renewed."""
@@ -277,8 +277,8 @@ def _verb(method: Callable[Concatenate[Ledger, P], R]) -> Callable[Concatenate[L
     return done
 
 
-class Ledger(ABC):
-    """A ledger that is open, as `open_ledger` returns it. Not for several threads at once.
+class Ledger:
+    """An open ledger, in a SQLite file or in memory, where no other process sees it. Not for several threads at once.
 
     Raises:
         LedgerError: from every method, if the database cannot be read or written.
@@ -294,18 +294,32 @@ class Ledger(ABC):
     >>> ledger.close()
     """
 
-    where: str
-    _errors: tuple[type[Exception], ...]
-    _connection: Any
+    _errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 
-    def __init__(self, *, make: bool = True) -> None:
+    def __init__(self, where: str, *, make: bool = True) -> None:
+        self.where = where
         self._owner = uuid.uuid4().hex
         self._numbers = count(1)
+        errors: tuple[type[Exception], ...] = (*self._errors, OSError)
+        try:
+            self._connection = self._connect()
+        except errors as error:
+            raise self._failure(error) from error
         try:
             self._open(make)
         except BaseException:
             self._connection.close()
             raise
+
+    def _connect(self) -> Any:
+        in_memory = self.where == _MEMORY
+        connection = sqlite3.connect(
+            self.where if in_memory else _address(Path(self.where)), timeout=_WAIT_S, isolation_level=None,
+            check_same_thread=False, uri=not in_memory,
+        )  # fmt: skip
+        # A commit does not wait for the disk; a power cut can take the last moments before it.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
 
     @_verb
     def _open(self, make: bool) -> None:
@@ -320,33 +334,62 @@ class Ledger(ABC):
                 f"and this one needs {_VERSION}: use that version, or move the ledger away to start a new one"
             )
 
-    @abstractmethod
+    def _rows(self, sql: str, **values: Any) -> Rows:
+        rows: Rows = self._connection.execute(sql, values).fetchall()
+        return rows
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """The statements within take effect together, or not at all."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            # A full disk rolls back by itself; to do it again would hide the reason.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
     def version(self) -> int | None:
         """The version of its tables; None: it has none yet."""
+        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+        if tables and "answerkey_ledger" not in tables:
+            raise LedgerError(
+                f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
+            )
+        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0]) if tables else None
 
-    @abstractmethod
     def _make(self) -> None:
-        """Make the tables."""
+        # Let others read while one writes. SQLite waits for others everywhere but here, where several make a file.
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        with self._transaction():
+            if self.version() is None:
+                for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
+                    self._connection.execute(statement)
+                self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
 
-    @abstractmethod
-    def _rows(self, sql: str, **values: Any) -> Rows:
-        """The rows of a statement."""
-
-    @abstractmethod
-    def _transaction(self) -> AbstractContextManager[Any]:
-        """The statements within take effect together, or not at all."""
-
-    @abstractmethod
     def _recover(self, error: Exception) -> None:
-        """Return if what failed can be done again.
+        """Return if what failed can be done again, else raise a `LedgerError`."""
+        raise self._failure(error) from error
 
-        Raises:
-            LedgerError: it cannot.
-        """
+    def _failure(self, error: Exception) -> LedgerError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return LedgerError(
+            f"the ledger {self.where} cannot be used ({error}); what was paid for so far is kept in it: "
+            + _REMEDIES.get(code, "repair the file, then run again")
+        )
 
-    @abstractmethod
     def _vacuum(self) -> None:
-        """Give the room of deleted rows back."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @_verb
     def reply(self, key: str) -> str | None:
@@ -529,16 +572,9 @@ class Ledger(ABC):
         return Spent()
 
     @_verb
-    def spent_by_judge(self, run: str) -> list[JudgeSpent]:
-        """What a run has spent on each judge, in the order of their names."""
-        return self._spent("run = :run", run=run)
-
-    @_verb
-    def spent_on(self, keys: Sequence[str]) -> list[JudgeSpent]:
-        """What all runs have spent on these requests, by the judges that were asked."""
-        return self._spent(f"request_key IN ({_marks(keys)})", **_named(keys))
-
-    def _spent(self, which: str, **values: str) -> list[JudgeSpent]:
+    def spent_by_judge(self, run: str | None, keys: Sequence[str] = ()) -> list[JudgeSpent]:
+        """What a run has spent on each judge, by their names; None: what all runs have spent on these requests."""
+        which, values = _among(keys) if run is None else ("run = :run", {"run": run})
         return [
             JudgeSpent(judge, calls, int(tokens_in), int(tokens_out), None if unknown else cost, reserved)
             for judge, calls, tokens_in, tokens_out, cost, reserved, unknown in self._rows(
@@ -549,25 +585,19 @@ class Ledger(ABC):
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first."""
         if keys is None:
-            last = -1
-            while page := self._calls_after(last):
-                for number, *call in page:
-                    last = number
-                    yield tuple(call)
+            number = -1
+            while page := self._calls(f"number > :after ORDER BY number LIMIT {_PAGE}", {"after": number}):
+                number = page[-1][-1]
+                yield from (row[:-1] for row in page)
             return
         for start in range(0, len(keys), _PAGE):
-            yield from self._calls_for(keys[start : start + _PAGE])
+            which, values = _among(keys[start : start + _PAGE])
+            yield from (row[:-1] for row in self._calls(f"{which} ORDER BY number", values))
 
     @_verb
-    def _calls_for(self, keys: Sequence[str]) -> Rows:
-        sql = f"SELECT {', '.join(COLUMNS)} FROM answerkey_calls WHERE request_key IN ({_marks(keys)}) ORDER BY number"
-        return self._rows(sql, **_named(keys))
-
-    @_verb
-    def _calls_after(self, number: int) -> Rows:
-        """The next page of calls, each with its number before it."""
-        sql = f"SELECT number, {', '.join(COLUMNS)} FROM answerkey_calls WHERE number > :after ORDER BY number"
-        return self._rows(f"{sql} LIMIT {_PAGE}", after=number)
+    def _calls(self, which: str, values: Mapping[str, Any]) -> Rows:
+        """Calls with their `COLUMNS`, and the number of each behind them."""
+        return self._rows(f"SELECT {', '.join(COLUMNS)}, number FROM answerkey_calls WHERE {which}", **values)
 
     @_verb
     def forget(self, keys: Sequence[str]) -> int:
@@ -586,97 +616,17 @@ class Ledger(ABC):
         self._connection.close()
 
 
-def _marks(keys: Sequence[str]) -> str:
-    return ", ".join(f":key{number}" for number in range(len(keys)))
+def _among(keys: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The condition that a call is for one of these requests, and its values."""
+    values = {f"key{number}": key for number, key in enumerate(keys)}
+    return f"request_key IN ({', '.join(f':{name}' for name in values)})", values
 
 
-def _named(keys: Sequence[str]) -> dict[str, str]:
-    return {f"key{number}": key for number, key in enumerate(keys)}
-
-
-class _SQLite(Ledger):
-    """A ledger in a file, or in memory, where no other process can see it."""
-
-    _connection: sqlite3.Connection
-
-    _errors = (sqlite3.Error, UnicodeDecodeError)
-
-    def __init__(self, folder: Path | None) -> None:
-        self.where = ":memory:" if folder is None else str(folder / FILE)
-        try:
-            self._connection = sqlite3.connect(
-                self.where if folder is None else _address(folder), timeout=_WAIT_S, isolation_level=None,
-                check_same_thread=False, uri=folder is not None,
-            )  # fmt: skip
-            # A commit does not wait for the disk; a power cut can take the last moments before it.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-        except (sqlite3.Error, OSError) as error:
-            raise self._failure(error) from error
-        super().__init__()
-
-    def _rows(self, sql: str, **values: Any) -> Rows:
-        return self._connection.execute(sql, values).fetchall()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        finally:
-            # A full disk rolls back by itself; to do it again would hide the reason.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-    def version(self) -> int | None:
-        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
-        if tables and "answerkey_ledger" not in tables:
-            raise LedgerError(
-                f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
-            )
-        return self._connection.execute("SELECT version FROM answerkey_ledger").fetchone()[0] if tables else None
-
-    def _make(self) -> None:
-        self._log_ahead()
-        with self._transaction():
-            if self.version() is None:
-                for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
-                    self._connection.execute(statement)
-                self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
-
-    def _log_ahead(self) -> None:
-        """Let others read while one writes. SQLite waits for others everywhere but here, where several make a file."""
-        deadline = time.monotonic() + _WAIT_S
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-
-    def _recover(self, error: Exception) -> None:
-        raise self._failure(error) from error
-
-    def _failure(self, error: Exception) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return LedgerError(
-            f"the ledger {self.where} cannot be used ({error}); what was paid for so far is kept in it: "
-            + _REMEDIES.get(code, "repair the file, then run again")
-        )
-
-    def _vacuum(self) -> None:
-        self._connection.execute("VACUUM")
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _address(folder: Path) -> str:
-    """The address of the file in a folder: to be written, and made if it is missing; or to be read where it may only be
-    read.
-    """
+def _address(file: Path) -> str:
+    """The address of a file: to be written, and made if it is missing; or to be read where it may only be read."""
+    folder = file.parent
     folder.mkdir(parents=True, exist_ok=True)
-    file, effective = folder / FILE, os.access in os.supports_effective_ids
+    effective = os.access in os.supports_effective_ids
     if all(os.access(path, os.W_OK, effective_ids=effective) for path in (folder, file) if path.exists()):
         return f"file:{quote(str(file))}?mode=rwc"
     # SQLite makes a file beside one that may be written meanwhile, but here nobody can make any.
@@ -687,21 +637,14 @@ def _address(folder: Path) -> str:
 class _Postgres(Ledger):
     """A ledger in a PostgreSQL database, for processes on several machines."""
 
-    _connection: psycopg.Connection[Any]
-
     def __init__(self, location: str, *, make: bool = True) -> None:
         self._settings = _settings(location)
-        self.where = _shown(self._settings)
         self._away = False
         import psycopg
 
         self._psycopg = psycopg
         self._errors = (psycopg.Error,)
-        try:
-            self._connection = self._connect()
-        except psycopg.Error as error:
-            raise self._failure(error) from error
-        super().__init__(make=make)
+        super().__init__(_shown(self._settings), make=make)
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = self._psycopg.connect(**self._settings, autocommit=True)
@@ -712,15 +655,15 @@ class _Postgres(Ledger):
         cursor = self._connection.execute(_translated(sql), values)
         return cursor.fetchall() if cursor.description else []
 
-    def _transaction(self) -> AbstractContextManager[Any]:
-        return self._connection.transaction()
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._connection.transaction():
+            yield
 
     def version(self) -> int | None:
-        connection = self._connection
-        if connection.execute("SELECT to_regclass('answerkey_ledger')").fetchall() == [(None,)]:
+        if self._rows("SELECT to_regclass('answerkey_ledger')") == [(None,)]:
             return None
-        [(version,)] = connection.execute("SELECT version FROM answerkey_ledger").fetchall()
-        return int(version)
+        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0])
 
     def _make(self) -> None:
         tables = _TABLES.replace("NUMBERED", "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
@@ -828,9 +771,9 @@ def open_ledger(location: str | None) -> Ledger:
     True
     >>> ledger.close()
     """
-    if location is None:
-        return _SQLite(None)
-    return _Postgres(location) if location.startswith(POSTGRES) else _SQLite(Path(location))
+    if location is not None and location.startswith(POSTGRES):
+        return _Postgres(location)
+    return Ledger(_MEMORY if location is None else str(Path(location) / FILE))
 
 
 def ledger_exists(location: str | None) -> bool:
@@ -868,13 +811,13 @@ def existing_ledger(location: str | None) -> Iterator[Ledger]:
 class AsyncLedger:
     """A ledger for an event loop: its methods run in one thread of their own, in the order of the calls.
 
-    A ledger in memory, which never has to wait, runs them at once. A method that was called runs to its end, also if
-    its caller is cancelled meanwhile. Claims are renewed until the ledger is closed.
+    A method that was called runs to its end, also if its caller is cancelled meanwhile. Claims are renewed until the
+    ledger is closed.
     """
 
-    def __init__(self, ledger: Ledger, thread: ThreadPoolExecutor | None) -> None:
+    def __init__(self, ledger: Ledger, thread: ThreadPoolExecutor) -> None:
         self._ledger, self._thread = ledger, thread
-        self._renewing = None if thread is None else asyncio.create_task(self._renew())
+        self._renewing = asyncio.create_task(self._renew())
 
     @classmethod
     async def open(cls, location: str | None) -> AsyncLedger:
@@ -883,8 +826,6 @@ class AsyncLedger:
         Raises:
             LedgerError, UserError: as `open_ledger`.
         """
-        if location is None:
-            return cls(open_ledger(None), None)
         thread = ThreadPoolExecutor(1, "ledger")
         try:
             return cls(await asyncio.get_running_loop().run_in_executor(thread, open_ledger, location), thread)
@@ -901,8 +842,6 @@ class AsyncLedger:
 
     async def do(self, verb: Callable[Concatenate[Ledger, P], R], *arguments: P.args, **_: P.kwargs) -> R:
         """Call a method of `Ledger` with these arguments."""
-        if self._thread is None:
-            return verb(self._ledger, *arguments)  # type: ignore[call-arg]
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, verb, self._ledger, *arguments))
 
@@ -920,10 +859,8 @@ class AsyncLedger:
 
     async def close(self) -> None:
         """Close the ledger, after every verb that was called before."""
-        if self._renewing is not None:
-            self._renewing.cancel()
+        self._renewing.cancel()
         try:
             await self.do(Ledger.close)
         finally:
-            if self._thread is not None:
-                self._thread.shutdown(wait=False)
+            self._thread.shutdown(wait=False)

@@ -82,40 +82,31 @@ class Limiter:
         """Give a slot back, and learn from its call; `retry_after` in seconds, as the server asks."""
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
+        # Calls from before the last cut say nothing about the limit after it
+        is_news = began > self._cut_at
         if load == "ok":
-            self._grow(began, now)
-        elif load == "limited":
-            self._pause(began, now, retry_after)
-        elif load == "late" and began > self._cut_at:
-            self._cut(_CUT_LATE, now)
+            self._refusals = 0
+            seconds = max(now - began, 1e-9)
+            if not self._answered:
+                self._answered = True
+                # Even a server that takes one call after the other answers this many within half of its time.
+                self.limit = max(self.limit, min(self._ceiling, self._patience / 2 / seconds))
+            elif is_news and seconds <= self._patience / 4:
+                step = 1.0 / self.limit if self._was_cut else 1.0
+                self.limit = min(self._ceiling, self.limit + step)
+        elif load == "limited" and (is_news or retry_after is not None):
+            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._refusals, 10))
+            if retry_after is not None:
+                pause = min(retry_after, _LONGEST_ADVICE_S)
+            self._paused_until = max(self._paused_until, now + pause)
+            if is_news:
+                self._refusals += 1
+        if is_news and load in ("limited", "late"):
+            share = _CUT if load == "limited" else _CUT_LATE
+            self.limit = max(1.0, self.limit * share)
+            self._was_cut = True
+            self._cut_at = now
         self._admit()
-
-    def _grow(self, began: float, now: float) -> None:
-        self._refusals = 0
-        seconds = max(now - began, 1e-9)
-        if not self._answered:
-            self._answered = True
-            # Even a server that takes one call after the other answers this many within half of its time.
-            self.limit = max(self.limit, min(self._ceiling, self._patience / 2 / seconds))
-        elif seconds <= self._patience / 4 and began > self._cut_at:
-            step = 1.0 / self.limit if self._was_cut else 1.0
-            self.limit = min(self._ceiling, self.limit + step)
-
-    def _pause(self, began: float, now: float, retry_after: float | None) -> None:
-        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._refusals, 10))
-        if retry_after is not None and retry_after >= 0.0:
-            pause = min(retry_after, _LONGEST_ADVICE_S)
-        elif began <= self._cut_at:
-            return
-        self._paused_until = max(self._paused_until, now + pause)
-        # Calls from before the last cut say nothing about the limit after it.
-        if began > self._cut_at:
-            self._refusals += 1
-            self._cut(_CUT, now)
-
-    def _cut(self, share: float, now: float) -> None:
-        self.limit, self._was_cut = max(1.0, self.limit * share), True
-        self._cut_at = now
 
     def _admit(self) -> None:
         loop = asyncio.get_running_loop()
@@ -205,9 +196,16 @@ class Breaker:
             )
         elif error.kind in ("trouble", "limited"):
             self._questions.setdefault(error.kind, set()).add(question)
-            self._failing_since = now if self._failing_since is None else self._failing_since
+            if self._failing_since is None:
+                self._failing_since = now
+            seconds = now - self._failing_since
             if error.kind == "trouble":
-                self._in_trouble(error, now - self._failing_since)
+                self._failures += 1
+                if not self.replied and self.open and seconds >= min(_NEVER_REPLIED_S, self.deadline_s):
+                    never = f"not asked, since the {self.noun} never replies: {error.message}"
+                    self.stopped = CallFailed(error.code, never)
+                elif seconds >= min(2 * self.deadline_s, _LONGEST_SILENCE_S):
+                    self._leave(f"the {self.noun} has not replied for {seconds:.0f} s", error)
             else:
                 # Not at the first: a call made before it may yet be answered.
                 self._hopeless += self.hopeless(error)
@@ -225,15 +223,6 @@ class Breaker:
         if len(questions) >= _ENOUGH_REFUSED:
             what = "answers with no completion" if code == GARBLED else "refuses every question"
             self.stopped = CallFailed(code, f"not asked, since the {self.noun} {what}: {message}")
-
-    def _in_trouble(self, error: CallError, seconds: float) -> None:
-        """Count trouble that has lasted for so many seconds."""
-        self._failures += 1
-        if not self.replied and self.open and seconds >= min(_NEVER_REPLIED_S, self.deadline_s):
-            never = f"not asked, since the {self.noun} never replies: {error.message}"
-            self.stopped = CallFailed(error.code, never)
-        elif seconds >= min(2 * self.deadline_s, _LONGEST_SILENCE_S):
-            self._leave(f"the {self.noun} has not replied for {seconds:.0f} s", error)
 
     def refused_for(self, error: CallError, now: float, seconds: float) -> None:
         """Leave the model if every call was refused for so many seconds."""

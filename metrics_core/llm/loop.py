@@ -7,10 +7,12 @@ loops is ever touched.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -21,6 +23,7 @@ from answerkey.metrics_core.llm.batch import Batches
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import AsyncLedger
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,6 +36,8 @@ _CLEAN_UP_S = 5.0
 _AT_ONCE = 4
 """Questions worked on at once, for each call that may be in flight: enough for those that wait before they try again.
 More would only use memory, and keep other processes from requests that are not due yet."""
+
+_log = logging.getLogger("answerkey")
 
 _loops: list[asyncio.AbstractEventLoop] = []
 """The one loop, once it is running."""
@@ -94,6 +99,89 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], run_id: str = ""
         _works.discard(this)
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far a list of questions is.
+
+    Args:
+        name: of the metric, or of what else comes of them.
+        unit: the word for what is counted, in the plural.
+        total: how many there are.
+    """
+
+    name: str
+    unit: str
+    total: int
+    n_done: int = 0
+    n_failed: int = 0
+
+    def add(self, *, failed: bool, cost_usd: float | None) -> None:
+        """Count a question that has ended, and the dollars that it cost."""
+        self.n_done += 1
+        self.n_failed += failed
+        tell(Advance(self.name, more=1, cost_usd=cost_usd or 0.0))
+
+
+def ask(
+    work: Callable[[Client], Awaitable[T]], access: Access, limits: CallLimits, noun: str, check: Callable[[], None],
+    progress: Progress, every_s: float = 5.0,
+) -> T:  # fmt: skip
+    """Do `work` with a client of its own and wait for it; say how far it is every so many seconds.
+
+    Args:
+        work: gets the client. The ledger is open as long as it lasts.
+        noun: what messages call the model.
+        check: raises before the first call if the models cannot be called. It imports litellm, which takes seconds,
+            so it is not called if the ledger has all replies.
+
+    Raises:
+        Stopped: the run was stopped, by `stop`.
+        LedgerError: the ledger cannot be opened.
+    """
+    access = access if access.run else replace(access, run=uuid.uuid4().hex)
+    clients: list[Client] = []
+    preparing: dict[ModelRef, asyncio.Task[None]] = {}
+
+    def prepare(model: ModelRef) -> None:
+        check()
+        provider.prepare(model)
+
+    async def prepared(model: ModelRef) -> None:
+        if model not in preparing:
+            # In a thread, so that calls to other models go on meanwhile.
+            preparing[model] = asyncio.create_task(asyncio.to_thread(prepare, model))
+        # A caller that is cancelled leaves the task to the others.
+        await asyncio.shield(preparing[model])
+
+    async def connected() -> T:
+        this = _work.get()
+
+        def stopped() -> bool:
+            return this.stopped or (access.stopped is not None and access.stopped())
+
+        async with AsyncExitStack() as stack:
+            ledger = await AsyncLedger.open(access.ledger)
+            stack.push_async_callback(ledger.close)
+            batches = Batches(ledger, prepared, wait=limits.batch, poll_s=limits.poll_s, stopped=stopped)
+            stack.push_async_callback(batches.close)
+            client = Client(ledger, replace(access, stopped=stopped), limits, noun, prepared, batches)
+            clients.append(client)
+            try:
+                return await work(client)
+            finally:
+                for task in preparing.values():
+                    task.cancel()
+
+    def say_how_far() -> None:
+        for client in clients:
+            # Work that waits for its turn has nothing to say.
+            if progress.n_done or client.calls:
+                done = f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}"
+                _log.info(f"{done}, {client.tally()}, {progress.n_failed:,} failed", extra=HOW_FAR)
+
+    return run(connected(), say_how_far, access.run, every_s)
+
+
 def stop(run_id: str) -> None:
     """Ask nothing more for a run and its parts, RUN/PART, in whatever threads, and end what is asked within seconds."""
     _stopped_runs.add(run_id)
@@ -115,43 +203,6 @@ def _end(works: Sequence[_Work]) -> None:
             cancelled.ended.wait(_CLEAN_UP_S)
 
 
-@asynccontextmanager
-async def connect(access: Access, limits: CallLimits, noun: str, check: Callable[[], None]) -> AsyncIterator[Client]:
-    """A client for one run, with the ledger open as long as it is used.
-
-    `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
-    it is not called if the ledger has all replies. `noun` is what messages call the model.
-    """
-    preparing: dict[ModelRef, asyncio.Task[None]] = {}
-    work = _work.get(None)
-
-    def stopped() -> bool:
-        return (work is not None and work.stopped) or (access.stopped is not None and access.stopped())
-
-    def prepare(model: ModelRef) -> None:
-        check()
-        provider.prepare(model)
-
-    async def prepared(model: ModelRef) -> None:
-        if model not in preparing:
-            # In a thread, so that calls to other models go on meanwhile.
-            preparing[model] = asyncio.create_task(asyncio.to_thread(prepare, model))
-        # A caller that is cancelled leaves the task to the others.
-        await asyncio.shield(preparing[model])
-
-    async with AsyncExitStack() as stack:
-        ledger = await AsyncLedger.open(access.ledger)
-        stack.push_async_callback(ledger.close)
-        batches = Batches(ledger, prepared, wait=limits.batch, poll_s=limits.poll_s, stopped=stopped)
-        stack.push_async_callback(batches.close)
-        own = replace(access, stopped=stopped)
-        try:
-            yield Client(ledger, own, limits, noun, prepared, batches)
-        finally:
-            for task in preparing.values():
-                task.cancel()
-
-
 async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrency: int) -> list[T]:
     """The results of `work` for all items, in their order, as many at a time as keep `concurrency` calls in flight.
 
@@ -171,13 +222,8 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
                 group.create_task(worker())
     except BaseExceptionGroup as error:
         # Without the groups, which would print a traceback for each of the others
-        raise _first(error) from None
+        raise error.exceptions[0] from None
     return [results[index] for index in range(len(items))]
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -74,7 +74,13 @@ class ModelRef:
             hint = f", or {or_else}" if or_else else ""
             raise UserError(f"{noun} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{hint}")
         address = given[0] if given else api_base or provider_address(model)
-        if address and not _is_address(address):
+        try:
+            parts = urlsplit(address)
+            # Reading the port validates it.
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        if address and not is_address:
             # Not shown: it may contain a password.
             raise UserError(f"{noun} {model}: its address is malformed; write it like http://127.0.0.1:8080/v1")
         if holds_key(address):
@@ -96,14 +102,9 @@ class ModelRef:
         return replace(self, api_key=key)
 
     @property
-    def provider(self) -> str:
-        """The part before the first slash, for instance `openai`."""
-        return self.model.partition("/")[0]
-
-    @property
     def hosted(self) -> bool:
         """Whether a provider serves it at its own address, with room for many calls at once."""
-        return not self.api_base and self.provider not in _LOCAL
+        return not self.api_base and self.model.partition("/")[0] not in _LOCAL
 
     @property
     def label(self) -> str:
@@ -116,15 +117,14 @@ class ModelRef:
 
 @cache
 def _label(model: str, api_base: str) -> str:
-    name = f"{model}@{_public(api_base)}" if api_base else model
+    name = model
+    if api_base:
+        parts = urlsplit(api_base)
+        host = parts.hostname or ""
+        host = f"[{host}]" if ":" in host else host
+        port = f":{parts.port}" if parts.port else ""
+        name = f"{model}@{host}{port}{parts.path}"
     return re.sub(r"[|,\s]", "_", name)
-
-
-def _public(address: str) -> str:
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
 
 
 def check_reachable(models: Iterable[ModelRef]) -> None:
@@ -150,15 +150,6 @@ def check_reachable(models: Iterable[ModelRef]) -> None:
                         "address"
                     ) from error
                 time.sleep(pause)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        # Reading the port validates it.
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def provider_address(model: str) -> str:

@@ -157,22 +157,20 @@ class _Connections:
     handler: Any
     clients: dict[tuple[str, str, str | None], Any] = field(default_factory=dict)
 
-    @classmethod
-    def open(cls, **options: Any) -> _Connections:
-        litellm()
-        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-
-        return cls(AsyncHTTPHandler(event_hooks={"response": [_note]}, follow_redirects=False, **options))
-
 
 _wire: ContextVar[_Wire] = ContextVar("wire")
 _connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
 
 
-def _connected() -> _Connections:
+def _connected(**options: Any) -> _Connections:
+    """The connections of this event loop; `options` are those of an HTTP client that is not there yet."""
     loop = asyncio.get_running_loop()
     if loop not in _connections:
-        _connections[loop] = _Connections.open()
+        litellm()
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+        handler: Any = AsyncHTTPHandler(event_hooks={"response": [_note]}, follow_redirects=False, **options)
+        _connections[loop] = _Connections(handler)
     return _connections[loop]
 
 
@@ -198,48 +196,43 @@ async def _recorded(timeout_s: float, most_bytes: int = MOST_BYTES) -> AsyncIter
 
 async def _note(response: httpx.Response) -> None:
     """Note the answer to a call, and read no more of it than is allowed."""
+    import httpx
+
     wire = _wire.get(None)
     if wire is None:
         return
     wire.status, wire.headers, wire.body = response.status_code, response.headers.copy(), b""
-    if response.status_code in _REDIRECTS:
-        # Following it could turn a POST into a GET, or show the texts to a server that the user did not name.
-        wire.problem = _redirected(str(response.request.url), response.headers.get("location", ""))
-        raise wire.problem
-    if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
-        wire.problem = CallError("again", GARBLED, "this server only streams, which is not supported")
-        raise wire.problem
-    encoding = response.headers.pop("content-encoding", "")
-    # A public way to make a stream of an iterator, which httpx asks for.
-    response.stream = type(response)(200, content=_capped(response.stream, wire, encoding)).stream
-    response.headers.pop("content-length", None)
-
-
-def _redirected(url: str, location: str) -> CallError:
+    stream: Any = response.stream
     try:
-        target = urlsplit(urljoin(url, location))
-        address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
-    except ValueError:
-        return CallError("fatal", "redirect", "the server sends calls on to a malformed address")
-    return CallError("fatal", "redirect", f"the server sends calls on to {address}; name that address if you trust it")
-
-
-async def _capped(stream: Any, wire: _Wire, encoding: str) -> AsyncIterator[bytes]:
-    """The unpacked bytes of an answer, up to `MOST_BYTES`."""
-    data = bytearray()
-    try:
+        if response.status_code in _REDIRECTS:
+            # Following it could turn a POST into a GET, or show the texts to a server that the user did not name.
+            raise CallError("fatal", "redirect", _redirected(response))
+        if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
+            raise CallError("again", GARBLED, "this server only streams, which is not supported")
+        data = bytearray()
         async for piece in stream:
             data += piece
             if len(data) > wire.most_bytes:
                 raise _too_long(wire.most_bytes)
-        wire.body = bytes(data) if encoding.lower() in ("", "identity") else _unpacked(bytes(data), wire.most_bytes)
+        encoded = response.headers.pop("content-encoding", "").lower() not in ("", "identity")
+        wire.body = _unpacked(bytes(data), wire.most_bytes) if encoded else bytes(data)
     except CallError as error:
         wire.problem = error
         raise
     finally:
         await stream.aclose()
+    response.headers.pop("content-length", None)
     # Some servers begin with a byte order mark, which is no part of JSON.
-    yield wire.body.removeprefix(_BOM)
+    response.stream = httpx.ByteStream(wire.body.removeprefix(_BOM))
+
+
+def _redirected(response: httpx.Response) -> str:
+    try:
+        target = urlsplit(urljoin(str(response.request.url), response.headers.get("location", "")))
+        address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
+    except ValueError:
+        return "the server sends calls on to a malformed address"
+    return f"the server sends calls on to {address}; name that address if you trust it"
 
 
 def _unpacked(packed: bytes, most_bytes: int) -> bytes:
@@ -272,7 +265,7 @@ def prepare(model: ModelRef) -> None:
     async def first_call() -> None:
         # A transport that answers by itself.
         transport = httpx.MockTransport(lambda _request: httpx.Response(200, json={}))
-        _connections[asyncio.get_running_loop()] = _Connections.open(transport=transport)
+        _connected(transport=transport)
         with suppress(CallError):
             await complete(model, [{"role": "user", "content": "Hello"}], {"max_tokens": 1}, 60.0)
         await disconnect()
@@ -369,7 +362,7 @@ def client_of(model: ModelRef) -> Any:
     if slot not in connections.clients:
         _, provider = _split(model.model)
         of_openai = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
-        own = not of_openai or provider in _OWN_HANDLER or _by_responses(model.model)
+        own = not of_openai or provider in _OWN_HANDLER or abilities(model.model).by_responses
         connections.clients[slot] = connections.handler if own else _sdk_client(model)
     return connections.clients[slot]
 
@@ -503,7 +496,17 @@ def error_of(error: BaseException, wire: _Wire, model: ModelRef, timeout_s: floa
         return CallError(problem.kind, problem.code, without_secrets(problem.message, model))
     message = without_secrets(str(error), model)
     if wire.status is None:
-        return _without_answer(error, message, timeout_s)
+        kind: FailureKind = "trouble"
+        if getattr(error, "status_code", None) == 408 or _caused_by(error, _TIMED_OUT):
+            code, message = "timeout", f"no reply within {timeout_s:g} s"
+        elif _caused_by(error, _NOT_CONNECTED):
+            code = NO_CONNECTION
+        elif _caused_by(error, _BROKEN):
+            code = "disconnected"
+        else:
+            # litellm raised before it sent anything.
+            kind, code, message = "permanent", "client", f"{type(error).__name__}: {message}"
+        return CallError(kind, code, message)
     if not 200 <= wire.status < 300:
         return by_status(wire.status, wire.headers, wire.text, model, timeout_s, error)
     if _caused_by(error, _BROKEN) and not wire.body:
@@ -512,17 +515,6 @@ def error_of(error: BaseException, wire: _Wire, model: ModelRef, timeout_s: floa
         return _of_error_within(within, wire.headers, model)
     problem_is = "has no choices" if wire.json else "is not a JSON object"
     return CallError("again", GARBLED, f"the server's answer {problem_is}: {quoted(without_secrets(wire.text, model))}")
-
-
-def _without_answer(error: BaseException, message: str, timeout_s: float) -> CallError:
-    if getattr(error, "status_code", None) == 408 or _caused_by(error, _TIMED_OUT):
-        return CallError("trouble", "timeout", f"no reply within {timeout_s:g} s")
-    if _caused_by(error, _NOT_CONNECTED):
-        return CallError("trouble", NO_CONNECTION, message)
-    if _caused_by(error, _BROKEN):
-        return CallError("trouble", "disconnected", message)
-    # litellm raised before it sent anything.
-    return CallError("permanent", "client", f"{type(error).__name__}: {message}")
 
 
 def _of_error_within(error: Mapping[str, Any], headers: Mapping[str, str], model: ModelRef) -> CallError:
@@ -654,18 +646,17 @@ class Abilities:
     """What litellm knows about a model.
 
     Attributes:
+        provider: as litellm names it.
         price: None: it is not known. `batch_price`: in a batch; as on its own where the provider names none.
         parameters: those of a call that the model accepts; litellm leaves the others out.
+        by_responses: whether litellm calls it through OpenAI's Responses API.
     """
 
+    provider: str
     price: Prices | None
     batch_price: Prices | None
     parameters: frozenset[str]
-
-    @property
-    def takes_format(self) -> bool:
-        """Whether the format of a reply can be asked for."""
-        return "response_format" in self.parameters
+    by_responses: bool
 
 
 def prices_of(model: ModelRef, *, in_batch: bool = False) -> Prices | None:
@@ -695,7 +686,13 @@ def abilities(model: str, noun: str = "model") -> Abilities:
             f"{noun} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
         ) from error
     parameters = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []
-    listed = library.model_cost.get(model) or library.model_cost.get(name) or _info(model)
+    listed: Mapping[str, Any] = library.model_cost.get(model) or library.model_cost.get(name) or {}
+    by_responses = provider in ("openai", "azure") and listed.get("mode") == "responses"
+    if not listed:
+        # What its table has under another name. It gives 0 for what it does not know.
+        with suppress(Exception):
+            info = library.get_model_info(model)
+            listed = info if info.get("input_cost_per_token") and info.get("output_cost_per_token") else {}
 
     def prices(kind: str = "") -> Prices | None:
         asked, replied = listed.get(f"input_cost_per_token{kind}"), listed.get(f"output_cost_per_token{kind}")
@@ -704,32 +701,19 @@ def abilities(model: str, noun: str = "model") -> Abilities:
             return None
         return float(asked), float(asked if cached is None else cached), float(replied)
 
-    return Abilities(prices(), prices("_batches") or prices(), frozenset(parameters))
-
-
-def _info(model: str) -> Mapping[str, Any]:
-    """What litellm's own look-up knows of a model that its table has under another name."""
-    try:
-        info: Mapping[str, Any] = litellm().get_model_info(model)
-    except Exception:
-        return {}
-    # It gives 0 for what it does not know.
-    return info if info.get("input_cost_per_token") and info.get("output_cost_per_token") else {}
+    return Abilities(
+        provider=provider,
+        price=prices(),
+        batch_price=prices("_batches") or prices(),
+        parameters=frozenset(parameters),
+        by_responses=by_responses or name.startswith("responses/"),
+    )
 
 
 @cache
 def _split(model: str) -> tuple[str, str]:
     name, provider, _, _ = litellm().get_llm_provider(model)
     return name, provider
-
-
-@cache
-def provider_of(model: str) -> str:
-    """The provider of a model, as litellm names it; empty where it knows none."""
-    try:
-        return _split(model)[1]
-    except Exception:
-        return ""
 
 
 @cache
@@ -760,8 +744,15 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
             be limited and the price is not known.
     """
     for model in models:
-        abilities(model.model, noun)
-        if package := _missing_package(model.model):
+        listed = abilities(model.model, noun)
+        module, package = _NEEDED.get(listed.provider, ("", ""))
+        if listed.by_responses:
+            module, package = "mcp", "'answerkey[responses]'"
+        try:
+            is_missing = bool(module) and find_spec(module) is None
+        except ModuleNotFoundError:
+            is_missing = True
+        if is_missing:
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
         if needs_key and (variables := missing_key(model)):
             own = f"ANSWERKEY_{noun.upper()}_KEY"
@@ -771,28 +762,6 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
                 f"{noun} {model.label}: its price is not known, so its cost cannot be limited; name the price (price), "
                 "or limit the calls instead (max_calls)"
             )
-
-
-@cache
-def _by_responses(model: str) -> bool:
-    """Whether litellm calls a model through OpenAI's Responses API."""
-    name, provider = _split(model)
-    if name.startswith("responses/"):
-        return True
-    listed = litellm().model_cost.get(model) or litellm().model_cost.get(name) or {}
-    return provider in ("openai", "azure") and listed.get("mode") == "responses"
-
-
-def _missing_package(model: str) -> str:
-    """The package that litellm needs to call a model and that is not installed; empty: none."""
-    if _by_responses(model):
-        module, package = "mcp", "'answerkey[responses]'"
-    else:
-        module, package = _NEEDED.get(provider_of(model), ("", ""))
-    try:
-        return package if module and find_spec(module) is None else ""
-    except ModuleNotFoundError:
-        return package
 
 
 def missing_key(model: ModelRef) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -116,7 +116,7 @@ EXTRA_BODY: Any = Field(
 )
 
 
-def extras(headers: Iterable[str], body: str) -> str:
+def extras(headers: Collection[str], body: str) -> str:
     """What is sent beside the question, as JSON text with litellm's names of its arguments; empty: nothing.
 
     Of a header from the environment it has the name of the variable.
@@ -124,12 +124,12 @@ def extras(headers: Iterable[str], body: str) -> str:
     >>> extras(["X-Title=nightly"], "")
     '{"extra_headers": {"X-Title": "nightly"}}'
     """
-    arguments = {
-        "extra_body": json.loads(body or "{}"),
-        "extra_headers": dict(header.split("=", 1) for header in headers),
-    }
-    filled = {name: value for name, value in arguments.items() if value}
-    return json.dumps(filled, sort_keys=True) if filled else ""
+    arguments: dict[str, Any] = {}
+    if fields := json.loads(body or "{}"):
+        arguments["extra_body"] = fields
+    if headers:
+        arguments["extra_headers"] = dict(header.split("=", 1) for header in headers)
+    return json.dumps(arguments, sort_keys=True) if arguments else ""
 
 
 def check_environment(headers: Iterable[str]) -> None:

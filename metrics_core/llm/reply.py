@@ -174,7 +174,8 @@ def read_score(reply_object: Mapping[str, Any], name: str) -> tuple[float, str]:
     >>> read_score({"fluency": {"score": "yes", "reason": "reads well"}}, "Fluency")
     (1.0, 'reads well')
     """
-    named = {key: value for key, value in {**reply_object, "": reply_object}.items() if _is_score(value)}
+    objects = {key: value for key, value in {**reply_object, "": reply_object}.items() if isinstance(value, dict)}
+    named = {key: value for key, value in objects.items() if "score" in value}
     claims = [value for key, value in named.items() if key.casefold() in (name.casefold(), "")]
     if not claims and len(named) == 1:
         claims = [*named.values()]
@@ -254,8 +255,6 @@ def same(left: Any, right: Any) -> bool:
     >>> same({"a": 1}, {"a": 1.0}), same(1, True)
     (True, False)
     """
-    if left is right:
-        return True
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
@@ -377,7 +376,3 @@ def _end(text: str, start: int) -> int:
             if not closers:
                 return mark.end()
     raise Unreadable("truncated", "the JSON object is cut off before its end")
-
-
-def _is_score(value: object) -> bool:
-    return isinstance(value, dict) and "score" in value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Literal
 
@@ -64,7 +64,7 @@ class Request:
     @cached_property
     def key(self) -> str:
         """128-bit hash of all fields, hex."""
-        values = [getattr(self, field.name) for field in fields(self)]
+        values = [getattr(self, declared.name) for declared in fields(self)]
         # An option that is not used changes no key, so that what was paid before there was such an option stays known.
         while values[-1] == "":
             values.pop()
@@ -98,29 +98,33 @@ class Reply:
     kind: ReplyKind = "text"
 
 
+@dataclass(eq=False)
 class CallError(Exception):
     """A call without a reply.
 
     Attributes:
         retry_after: seconds that the server asks to wait.
         parameter: the setting that the server refused, or "system", the role.
-        most_tokens: the most that it takes as `max_tokens`.
         about_format: whether the server spoke of the format.
+        most_tokens: the most that it takes as `max_tokens`.
 
     >>> CallError("limited", "http_429", "slow down", retry_after=2.0).retry_after
     2.0
     """
 
-    def __init__(
-        self, kind: FailureKind, code: str, message: str, retry_after: float | None = None,
-        parameter: str | None = None, about_format: bool = False, most_tokens: int | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(f"{code}: {message}")
-        self.kind, self.code, self.message = kind, code, message
-        self.retry_after, self.parameter, self.about_format = retry_after, parameter, about_format
-        self.most_tokens = most_tokens
+    kind: FailureKind
+    code: str
+    message: str
+    retry_after: float | None = None
+    parameter: str | None = None
+    about_format: bool = False
+    most_tokens: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
 
 
+@dataclass(eq=False)
 class CallFailed(Exception):
     """A model was asked and gave nothing that can be used.
 
@@ -128,16 +132,18 @@ class CallFailed(Exception):
     'timeout: no reply within 60 s'
     """
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code, self.message = code, message
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
 
 
+@dataclass(eq=False)
 class CallSkipped(Exception):
     """A model was not asked, and can be asked later: the budget is used up, the run was cancelled, the question waits
     in a batch, or, where `unavailable`, its server accepts no calls for now.
     """
 
-    def __init__(self, message: str, *, unavailable: bool = False) -> None:
-        super().__init__(message)
-        self.unavailable = unavailable
+    message: str
+    unavailable: bool = field(default=False, kw_only=True)

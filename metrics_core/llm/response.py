@@ -8,7 +8,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, TypeVar, get_args
 
 from answerkey.metrics_core.llm.ledger import UNSENT, Format
@@ -83,13 +82,9 @@ class ResponseFormat:
         if self.format == "json_object":
             settings["response_format"] = {"type": "json_object"}
         elif self.format == "json_schema":
-            settings["response_format"] = _strict(request.schema)
+            reply = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
+            settings["response_format"] = {"type": "json_schema", "json_schema": reply}
         return {name: value for name, value in settings.items() if name not in self.without}
-
-
-@cache
-def _strict(schema: str) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": json.loads(schema)}}
 
 
 class FormatNegotiation:
@@ -116,8 +111,6 @@ class FormatNegotiation:
 
         Unless the server has accepted a stricter one and never objected to it: then this was an unusual request.
         """
-        if offered is self.best and self._proven:
-            return
         weaker = _FORMATS.index(offered.format) > _FORMATS.index(self.best.format)
         if not (self._proven and weaker and self.best.format not in self._refused):
             self.best, self._proven = offered, True
@@ -136,17 +129,15 @@ class FormatNegotiation:
             return replace(offered, without=offered.without | {error.parameter})
         if error.about_format:
             self._refused.add(offered.format)
-        if self._proven and (tried := self._no_less(offered)) != offered:
-            # It was sent before others had learned what the model accepts.
-            return tried
+        if self._proven:
+            # It may have been sent before others had learned what the model accepts.
+            weaker = max(offered.format, self.best.format, key=_FORMATS.index)
+            learned = replace(self.best, format=weaker, without=offered.without | self.best.without)
+            if learned != offered:
+                return learned
         if offered.format != "text" and (error.about_format or not self._proven):
             return replace(offered, format=_FORMATS[_FORMATS.index(offered.format) + 1])
         return None
-
-    def _no_less(self, offered: ResponseFormat) -> ResponseFormat:
-        """A format, less what the model is known not to accept."""
-        weaker = max(offered.format, self.best.format, key=_FORMATS.index)
-        return replace(self.best, format=weaker, without=offered.without | self.best.without)
 
 
 def failure(error: BaseException) -> dict[str, Any]:

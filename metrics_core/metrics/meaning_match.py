@@ -94,7 +94,7 @@ class MeaningMatch(JudgeMetric):
 
         decided: list[Measurement | None] = [None] * len(samples)
         signature = self.signature
-        pending = [index for index, known in enumerate(self.known(samples)) if known is None]
+        pending = [index for index, sample in enumerate(samples) if self.without_judge(sample) is None]
         matches = self._match([samples[index] for index in pending])
         for index, match in zip(pending, matches, strict=True):
             if not matcher.undecided(match, self.accepted_error):

@@ -214,7 +214,7 @@ def spent_on(access: Access, keys: Sequence[str]) -> Iterator[JudgeSpent]:
     """
     with existing_ledger(access.ledger) as ledger:
         for start in range(0, len(keys), _PAGE):
-            yield from ledger.spent_on(keys[start : start + _PAGE])
+            yield from ledger.spent_by_judge(None, keys[start : start + _PAGE])
 
 
 def versions() -> dict[str, str]:

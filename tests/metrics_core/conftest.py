@@ -20,8 +20,8 @@ from tests.metrics_core.judges.asking import ask, match, options, samples
 @pytest.fixture(autouse=True)
 def unknown_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's port may have been that of an earlier test's server, of which this process has learned much."""
-    for module, name in ((client, "_limiters"), (client, "_learned")):
-        monkeypatch.setattr(module, name, {})
+    monkeypatch.setattr(client, "_limiters", {})
+    client.learned_of.cache_clear()
 
 
 @pytest.fixture

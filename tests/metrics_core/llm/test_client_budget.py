@@ -253,13 +253,18 @@ def asked(judge, *questions):
     bill, [who] = Bill(), judge.judge.models(judge.access.api_key)
     request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
 
-    async def work():
-        async with runtime.connect(judge.access, judge.judge.limits, "judge", lambda: None) as client:
-            return await asyncio.gather(
-                *(client.ask(who, request, read, bill) for read in questions), return_exceptions=True
-            )
+    async def work(client):
+        return await asyncio.gather(
+            *(client.ask(who, request, read, bill) for read in questions), return_exceptions=True
+        )
 
-    return runtime.run(work(), lambda: None), bill
+    return connected(judge, work), bill
+
+
+def connected(judge, work):
+    """The result of some work with a client."""
+    progress = runtime.Progress("", "", 1)
+    return runtime.ask(work, judge.access, judge.judge.limits, "judge", lambda: None, progress)
 
 
 def raising(error):
@@ -298,13 +303,12 @@ def test_a_question_beside_one_that_fails_at_once_is_waited_for_and_kept(judge_s
     async def refused():
         raise CallFailed("too_long", "more than the model takes")
 
-    async def ask_both():
+    async def ask_both(client):
         request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
-        async with runtime.connect(judge.access, judge.judge.limits, "judge", lambda: None) as client:
-            await every(client.ask(who, request, str.upper, Bill()), refused())
+        await every(client.ask(who, request, str.upper, Bill()), refused())
 
     with pytest.raises(CallFailed, match="too_long"):
-        runtime.run(ask_both(), lambda: None)
+        connected(judge, ask_both)
     assert rows(tmp_path, "status, reply") == [("usable", "a reply")]
     assert (server.n_requests, count(tmp_path, table="claims")) == (1, 0)
 

@@ -178,7 +178,7 @@ def test_a_judge_whose_modules_are_missing_is_refused_in_one_line(model, package
 
 def test_prices_are_dollars_per_token_also_of_litellms_look_up_and_none_where_unknown():
     known = abilities("openai/gpt-4o-mini")
-    assert known.takes_format
+    assert "response_format" in known.parameters
     asked, _, answered = known.price
     assert 1e-9 < asked < answered < 1e-3
     assert abilities("openai/a-model-of-our-own").price is None
