@@ -203,10 +203,12 @@ def _found_encoding(file: Path, notes: list[str]) -> str:
         if others:
             raise UserError(
                 f"{file}: the text is not UTF-8, and its encoding is not certain ({shown(encoding)}, or "
-                f"{', '.join(map(shown, others[:3]))}?); name it with --encoding; --encoding utf-8 quarantines the "
-                f"rows that it cannot decode"
+                f"{', '.join(map(shown, others[:3]))}?); save it as UTF-8 or name it with --encoding; --encoding utf-8 "
+                f"quarantines the rows that it cannot decode"
             )
-        notes.append(f"read as {shown(encoding)}, which was detected (--encoding overrides it)")
+        notes.append(
+            f"read as {shown(encoding)}, which was detected; if that is wrong, save it as UTF-8 or use --encoding"
+        )
     else:
         notes.append(f"read as {encoding.upper()}")
     return encoding

@@ -25,7 +25,7 @@ from answerkey.tasks.load.plain import Spelled, as_json
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.rows import Raw, Record
-from answerkey.tasks.load.sources import check_there, files_of, read
+from answerkey.tasks.load.sources import Contents, check_there, files_of, read
 from answerkey.tasks.traces.rules import KEYS, MAPPED, Rule, instant
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -132,16 +132,17 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     paths.pop("key", None)
     known, joined = _references(rule, home), dict[str, Reference]()
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
-    seen = _Seen()
+    seen, contents = _Seen(), Contents()
     with scratch(out) as connection:
         last_run = _recall(connection, rule, home, out)
-        batches = _decisions(connection, rule, out, _statement(rule, window, last_run.watermark), seen)
+        batches = _decisions(connection, rule, out, _statement(rule, window, last_run.watermark), seen, contents)
         traces = (trace for batch in batches for trace in _traces(batch, rule, seen, known, joined))
         stage_rows(
             traces, Stager(ColumnMap(paths, (), ()), rule.name, joined if rule.dataset else None), staged, rejects
         )
         _check(rule, seen, last_run)
-        notes = [*_notes(connection, rule, seen), *([] if window.backfill else _left_out(connection, rule, last_run))]
+        notes = [f"{rule.name}: {note}" for note in contents.notes()]
+        notes += [*_notes(connection, rule, seen), *([] if window.backfill else _left_out(connection, rule, last_run))]
         write_parquet(connection, _SQL["looked_at"], decided)
         # A trace that claims to come from the future would make all others late.
         [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
@@ -247,6 +248,7 @@ def _decisions(
     out: Path,
     statement: tuple[str, Mapping[str, Any]],
     seen: _Seen,
+    contents: Contents,
 ) -> Iterator[list[tuple[Raw, str, str, str]]]:
     """Decide on the rows of a source, a batch at a time.
 
@@ -256,7 +258,7 @@ def _decisions(
     import duckdb
 
     files, columns, deadline = _files(rule.source), _columns(rule), time.monotonic() + _LIMIT_S
-    rows = AS_IT_STANDS.rows(read("\n".join(files), out) if files else iter(()))
+    rows = AS_IT_STANDS.rows(read("\n".join(files), out, contents) if files else iter(()))
     while batch := list(islice(rows, _BATCH)):
         connection.register("batch", _table([_described(raw, rule, columns, seen) for raw in batch], columns))
         try:
