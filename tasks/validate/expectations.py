@@ -19,10 +19,14 @@ from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.validate.contract import Severity, reserved
 from answerkey.tasks.validate.library import as_suite, failure_of, great_expectations, problem, validated
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import quoted
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
-    import pyarrow as pa
+
+_SQL = statements(__name__)
 
 TEXTS = ("sample_id", "release", "question", "answer", "missing_because", "repeat", "cluster", "label")
 LISTS = ("references", "facts", "context")
@@ -31,9 +35,6 @@ LENGTHS = ("question_chars", "answer_chars")
 NUMBERS = (*LENGTHS, "n_references")
 COLUMNS = ("row", *TEXTS, *LISTS, *NUMBERS)
 """What expectations may be about, beside slices and other columns of the data."""
-
-MOST = 40
-"""Expectations that can send rows to quarantine: each takes a bit of a number."""
 
 _ROW_BY_ROW = re.compile(
     r"expect_(column_values_to_(not_)?(be_(between|in_set|null|json_parseable|dateutil_parseable)"
@@ -124,8 +125,6 @@ def read_suite(suite: str, others: Sequence[str] | None = None) -> Suite:
             raise UserError(f"{where}: expectation {n}: the name {one.name!r} is taken; give it one in `meta: name`")
         if others is not None:
             _check_columns(one, [*COLUMNS, *others], f"{where}: expectation {n} ({one.name})")
-    if sum(one.rows and one.severity == "critical" for one in own) > MOST:
-        raise UserError(f"{where}: more than {MOST} critical expectations about rows; make some of them warnings")
     # It becomes the name of a file; the contract has a suite of its own.
     named = re.sub(r"[^\w.-]+", "-", str(name or Path(where).stem)).strip("-.") or "own"
     # With a line break it is a text and no path, however brief it is.
@@ -352,44 +351,37 @@ def _needed(suite: Suite, which: Sequence[int], names: Iterable[str]) -> list[st
     return [name for name in names if every or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
 
 
-def text_frames(suite: Suite, batches: Iterable[pa.RecordBatch], others: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield the columns of staged rows that a suite of a user is about, as its expectations see them.
+def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the columns of staged rows that a suite of a user is about, `n_rows` at a time.
 
     Args:
-        batches: the staged rows, in the order of the file.
-        others: the slices and other columns that the data have.
+        db: a session with the view `staged_file`, as `measures.measured` makes it.
 
     Raises:
         UserError: a column is not there.
     """
     import pandas as pd
 
+    others = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
     for expectation in suite.expectations:
         _check_columns(expectation, [*COLUMNS, *others], f"expectations: {expectation.name}")
-    names = _needed(suite, range(len(suite.expectations)), [*COLUMNS, *others])
-    first = 0
-    for batch in batches:
-        index = pd.RangeIndex(first, first + batch.num_rows)
-        yield pd.DataFrame({name: _column(batch, name) for name in names}, index=index)
-        first += batch.num_rows
-    if not first:
+    columns = {
+        **{name: name for name in ("row", *TEXTS)},
+        **{name: f'array_to_string("{name}", chr(10))' for name in LISTS},
+        **{name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS},
+        "n_references": 'coalesce(len("references"), 0)',
+    }
+    for name in others:
+        in_maps = ", ".join(f'map_extract("{of_row}", {quoted(name)})[1]' for of_row in ("slices", "columns"))
+        columns.setdefault(name, f"coalesce({in_maps})")
+    names = _needed(suite, range(len(suite.expectations)), columns)
+    # An expectation of the whole may be about no column at all
+    selected = ", ".join(["file_row_number", *(columns[name] for name in names)])
+    n_done = 0
+    for batch in db.execute(f"SELECT {selected} FROM staged_file").to_arrow_reader(n_rows):
+        texts = [column.to_pandas().to_numpy() for column in batch.columns[1:]]
+        index = pd.RangeIndex(n_done, n_done + batch.num_rows)
+        yield pd.DataFrame(dict(zip(names, texts, strict=True)), index=index)
+        n_done += batch.num_rows
+    if not n_done:
         yield pd.DataFrame({name: [] for name in names})
-
-
-def _column(batch: pa.RecordBatch, name: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if name == "n_references":
-        return pc.fill_null(pc.list_value_length(batch["references"]), 0).to_numpy(zero_copy_only=False)
-    if name in LENGTHS:
-        return pc.fill_null(pc.utf8_length(batch[name.removesuffix("_chars")]), 0).to_numpy(zero_copy_only=False)
-    if name == "row":
-        return batch["row"].to_numpy(zero_copy_only=False)
-    if name in LISTS:
-        texts = [None if one is None else "\n".join(text or "" for text in one) for one in batch[name].to_pylist()]
-        return pa.array(texts, pa.string()).to_pandas(strings_to_categorical=False).to_numpy()
-    if name in TEXTS:
-        return batch[name].to_pandas().to_numpy()
-    pairs = zip(batch["slices"].to_pylist(), batch["columns"].to_pylist(), strict=True)
-    return [{**dict(columns or ()), **dict(slices or ())}.get(name) for slices, columns in pairs]
