@@ -206,7 +206,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     labels = [
         name
         for name, cells in free.items()
-        if _plainly(name) in _LABELS and {str(cell).strip().lower() for cell in cells if cell is not None} <= {"", *_BOOLEANS}
+        if _plainly(name) in _LABELS
+        and {str(cell).strip().lower() for cell in cells if cell is not None} <= {"", *_BOOLEANS}
     ]
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]

@@ -24,6 +24,7 @@ from answerkey.tasks.load.columns import (
     as_text,
     clean,
     columns_in,
+    complete,
     notes_on,
     release_name,
     repeat_of,
@@ -162,7 +163,7 @@ def load(source: Source, out: Path) -> Loaded:
     )
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(found.rows, stager, staged, rejects)
-    if found.reading.convert:
+    if found.reading.is_made:
         notes.insert(0, _recognised(source, found.reading.format, n_rows, len(stager.releases)))
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
@@ -213,10 +214,10 @@ def _stager_of(
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
     used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
-    said = notes_on(used, records, "--map", reading.convert is not None)
+    said = notes_on(used, records, "--map", reading.is_made)
     notes += [f"{_name(source.answers)}: {note}" for note in said]
     # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
-    told = source.release or ("release" in columns.paths and not reading.convert)
+    told = source.release or ("release" in columns.paths and not reading.is_made)
     by_file = {} if told else _releases_by_file(source, columns, reading.rows(again()), notes)
     default_release = "" if source.release or by_file else _default_release(source, columns, notes)
     if source.release and "release" in columns.guessed:
@@ -237,7 +238,7 @@ def _stager_of(
         )
     id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
-        if not reading.convert:
+        if not reading.is_made:
             id_columns = _columns_of_ids(columns, reading.rows(again()))
         hashed = " and ".join(["question", "references", *id_columns])
         notes.append(f"{_name(source.answers)}: no id column; a hash of {hashed} serves as the id")
@@ -255,7 +256,7 @@ def _stager_of(
         known=None if known is None else ReferenceJoin(known, answer_ids),
         default_release=default_release,
         by_file=by_file,
-        own_columns=not reading.convert,
+        own_columns=not reading.is_made,
         id_columns=id_columns,
         others=source.column_paths,
         by_filter=len(filters) > 1,
@@ -288,7 +289,7 @@ def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable
     elsewhere = known.sliced if known else ()
     taken = (*source.slices, *source.column_paths.values())
     paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = reading.columns(paths, taken, records, called(source.answers), elsewhere)
+    columns = complete(paths, taken, records, called(source.answers), elsewhere, made=reading.is_made)
     columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
     _require(columns, records, source, known is not None, reading.format)
     return columns
@@ -406,7 +407,8 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     # Recognise the columns
     name = called(source.references)
     found = opened(read(source.references, out, contents, source.encoding), source.references)
-    columns = replace(found.reading.columns(source.reference_paths, (), found.records, name), slices=source.slices)
+    columns = complete(source.reference_paths, (), found.records, name, made=found.reading.is_made)
+    columns = replace(columns, slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:

@@ -27,7 +27,7 @@ NOTED = tuple(name for name in usual_names("references") if "target" not in name
 """Names of right answers among variables and metadata, where a "target" may be a language or a place to deploy to."""
 
 Convert = Callable[[Record], Iterable[Row | Unreadable]]
-"""From a record of a file, or a whole JSON document, to its rows. Pickled, for it is sent to other processes.
+"""From a record of a file, or a whole JSON document, to its rows.
 
 Raises one of `UNREADABLE` where the record cannot be read.
 """
