@@ -425,7 +425,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
             for raw in batch:
                 reference = Reference.of(raw, columns, name)
                 if known.add(reference, raw, name):
-                    staged.append(reference.staged())
+                    staged.append({**reference._asdict(), "sample_hash": reference.hash})
             writer.write_table(pa.Table.from_pylist(staged, schema=reference_schema()))
     return known
 
@@ -514,7 +514,14 @@ class Stager:
         """
         if raw.record is None:
             raise ValueError(raw.error)
-        columns = self._columns_in(raw.record)
+        columns = self.columns
+        if self.own_columns:
+            names = tuple(raw.record)
+            if names not in self._shapes:
+                if len(self._shapes) >= _SHAPES:
+                    self._shapes.clear()
+                self._shapes[names] = columns_in(raw.record, columns)
+            columns = self._shapes[names]
         record, paths = raw.record, columns.paths
         record, shown_error = _without_errors(record, paths)
         own = Reference(**sample_fields(record, columns))
@@ -535,6 +542,9 @@ class Stager:
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references
+        given: dict[str, float] = {}
+        for path in paths["scores"].split("\n") if "scores" in paths else ():
+            given |= given_at(record, path)
         others = self._others(record)
         key = sample_key(question, answer, reference.references, reference.facts, context, wrong, others)
         return {
@@ -555,7 +565,7 @@ class Stager:
             "context": context,
             "incorrect_references": wrong,
             "columns": [*others.items()] or None,
-            "given": self._given(record, paths),
+            "given": sorted(given.items()) or None,
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
@@ -564,16 +574,6 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
-
-    def _columns_in(self, record: Record) -> ColumnMap:
-        if not self.own_columns:
-            return self.columns
-        names = tuple(record)
-        if (columns := self._shapes.get(names)) is None:
-            if len(self._shapes) >= _SHAPES:
-                self._shapes.clear()
-            columns = self._shapes[names] = columns_in(record, self.columns)
-        return columns
 
     def _joined(self, own: Reference, file: str | None) -> Reference:
         """The row of the references file. An id that it lacks has no references, and validation says so."""
@@ -607,13 +607,6 @@ class Stager:
             if text is not None:
                 texts[name] = clean(text) or ""
         return texts
-
-    def _given(self, record: Record, paths: Mapping[Key, str]) -> list[tuple[str, float]] | None:
-        """The scores that came with the answer, by METRIC.FIELD in their order; None where there are none."""
-        found: dict[str, float] = {}
-        for path in paths["scores"].split("\n") if "scores" in paths else ():
-            found |= given_at(record, path)
-        return sorted(found.items()) or None
 
     def _slices(self, record: Record, reference: Reference) -> list[tuple[str, str]]:
         if not self.columns.slices:

@@ -9,7 +9,6 @@ import glob
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,12 +21,17 @@ from answerkey.tasks.load.columns import is_usual
 from answerkey.tasks.load.dialect import title_lines
 from answerkey.tasks.load.plain import (
     ARROW,
+    COMPRESSED,
     CSV,
     EXCEL,
     JSON_LINES,
     PARQUET,
+    TEXTS,
+    check_kind,
+    decoded,
+    decompressed,
+    encoding_of,
     kind_of,
-    plain,
     stem_of,
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
@@ -96,12 +100,15 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     if are_texts(files):
         yield from _texts(files, work, contents, encoding)
         return
-    last = 0
+    n_before = n_rows = 0
     for file_name in files:
-        before = last
-        for raw in among_others(_read_one(file_name, work, contents, encoding), file_name, before):
-            last = raw.row
-            yield raw
+        columns, shown = columns_of_path(file_name), _shown(file_name)
+        for raw in _read_one(file_name, work, contents, encoding):
+            n_rows = n_before + raw.row
+            record = raw.record if raw.record is None else {**columns, **raw.record}
+            error = raw.error and f"{shown}: {raw.error}"
+            yield Raw(n_rows, record, error, raw.text, raw.document, shown, raw.row)
+        n_before = n_rows
 
 
 def are_texts(files: Sequence[str]) -> bool:
@@ -138,15 +145,6 @@ def releases_of(files: Sequence[str]) -> dict[str, str]:
     both = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
     names = next((names for names in (stems, folders) if len(set(names)) == len(files)), both)
     return {_shown(file): name for file, name in zip(files, names, strict=True)}
-
-
-def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
-    """The rows of one of several files, after `before` rows of other files, with the columns in its path."""
-    columns, shown = columns_of_path(file_name), _shown(file_name)
-    for raw in rows:
-        record = raw.record if raw.record is None else {**columns, **raw.record}
-        error = raw.error and f"{shown}: {raw.error}"
-        yield Raw(before + raw.row, record, error, raw.text, raw.document, shown, raw.row)
 
 
 def check_there(source: str) -> None:
@@ -319,45 +317,47 @@ def local(
     Raises:
         UserError: as `read`. An error raised within the context names the source, not the copy.
     """
-    shown, copy = _shown(source), None
-    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _KINDS:
+    shown = _shown(source)
+    name = source.split("?", 1)[0] if URL.match(source) else source
+    if kind_of(name) not in _KINDS:
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
-    notes = list[str]()
+    file = Path(source)
+    notes, copies = list[str](), list[Path]()
+
+    def copied(prefix: str, content: Iterator[bytes]) -> Path:
+        work.mkdir(parents=True, exist_ok=True)
+        copies.append(work / f"{prefix}-{stem_of(file.name)}{kind_of(file.name)}")
+        with copies[-1].open("wb") as out:
+            out.writelines(content)
+        return copies[-1]
+
     try:
-        file = copy = download(source, work) if URL.match(source) else Path(source)
+        if URL.match(source):
+            copies.append(file := download(source, work))
         _check_file(shown, file)
         if contents is not None:
             contents.add(file)
-        with plain(file, work, encoding, notes) as readable:
-            if kind_of(readable.name) in PARQUET:
-                _check_parquet_names(readable)
-            if table and kind_of(readable.name) in CSV and (above := title_lines(readable)):
-                notes.append(left_out(" ".join(above)))
-            if contents is not None:
-                for what in notes:
-                    contents.assumed.setdefault(what, []).append(Path(name).name)
-            yield readable
+        if file.suffix.lower() in COMPRESSED:
+            file = copied("plain", decompressed(file))
+        check_kind(file)
+        if kind_of(file.name) in TEXTS and (found := encoding_of(file, encoding, notes)):
+            file = copied("utf8", decoded(file, found))
+        if table and kind_of(file.name) in CSV and (above := title_lines(file)):
+            notes.append(left_out(" ".join(above)))
+        if contents is not None:
+            for what in notes:
+                contents.assumed.setdefault(what, []).append(Path(name).name)
+        yield file
     except UserError as error:
-        raise UserError(str(error).replace(str(copy), shown)) from error
+        # A message names the source that was given
+        message = str(error)
+        for copy in (*copies, source):
+            message = message.replace(str(copy), shown)
+        raise UserError(message) from error
     finally:
-        if copy and URL.match(source):
+        for copy in copies:
             copy.unlink(missing_ok=True)
-
-
-def _check_parquet_names(file: Path) -> None:
-    """Raise UserError if columns of a Parquet file share a name, as DuckDB sees names."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        names = pq.read_schema(file).names
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        # It is said where the rows are read.
-        return
-    alike = Counter(map(str.casefold, names))
-    if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
-        raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
 
 
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {

@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,18 @@ def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
     """The rows of a Parquet file.
 
     Raises:
-        UserError: it is not a Parquet file.
+        UserError: it is not a Parquet file, or columns share a name, as DuckDB sees names.
     """
     import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
+    # What is damaged is said where the rows are read
+    with suppress(pa.ArrowException, OSError, UnicodeDecodeError):
+        names = pq.read_schema(file).names
+        alike = Counter(map(str.casefold, names))
+        if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
+            raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
     with scratch(work) as connection:
         try:
             yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
