@@ -489,16 +489,13 @@ def lookup(record: Record, path: str) -> Any:
         if isinstance(here, list):
             if way[start].isdecimal() and int(way[start]) < len(here):
                 reached[start + 1] = here[int(way[start])]
-            here = {one["key"]: _plain(one["value"]) for one in here if _is_attribute(one)}
+            attributes = [one for one in here if isinstance(one, Mapping) and one.keys() == {"key", "value"}]
+            here = {one["key"]: _plain(one["value"]) for one in attributes if isinstance(one["key"], str)}
         if isinstance(here, Mapping):
             for end in range(start + 1, len(way) + 1):
                 if (name := ".".join(way[start:end])) in here:
                     reached[end] = here[name]
     return reached.get(len(way), _MISSING) if way else _MISSING
-
-
-def _is_attribute(found: Any) -> bool:
-    return isinstance(found, Mapping) and found.keys() == {"key", "value"} and isinstance(found["key"], str)
 
 
 def _plain(found: Any) -> Any:

@@ -193,7 +193,15 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
     files = [file for place in places for file in _files(Path(place))]
     rules: dict[str, Rule] = {}
     problems: list[str] = []
-    for located in [document for file in dict.fromkeys(files) for document in _documents(read_located(file))]:
+    documents: list[Located] = []
+    for file in dict.fromkeys(files):
+        located = read_located(file)
+        content = located.content
+        if isinstance(content, dict) and set(content) == {"rules"} and isinstance(content["rules"], list):
+            documents += [located.inside(f"rules[{n}]") for n in range(len(content["rules"]))]
+        else:
+            documents.append(located)
+    for located in documents:
         try:
             rule = _rule(located)
         except UserError as error:
@@ -220,13 +228,6 @@ def _files(place: Path) -> list[Path]:
     if not files:
         raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
     return files
-
-
-def _documents(located: Located) -> list[Located]:
-    content = located.content
-    if isinstance(content, dict) and set(content) == {"rules"} and isinstance(content["rules"], list):
-        return [located.inside(f"rules[{n}]") for n in range(len(content["rules"]))]
-    return [located]
 
 
 def _rule(located: Located) -> Rule:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.validate.contract import Severity, reserved
-from answerkey.tasks.validate.library import as_suite, failure_of, great_expectations, problem, validated
+from answerkey.tasks.validate.library import as_suite, great_expectations, problem, validated
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import quoted
 
@@ -336,10 +336,14 @@ def _results(own: Suite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[
     places = {own.expectations[n].name: n for n in which}
     for result in validated(frame, as_suite(own.name, own.configurations(which))):
         n = places[result.expectation_config.meta["name"]]
-        if why := failure_of(result):
-            one = own.expectations[n]
-            why = " ".join(why.split())[:300]
-            raise UserError(f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: {why}")
+        # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry, or
+        # one per failed metric under the metric's id
+        info = result.exception_info or {}
+        for entry in [info] if "raised_exception" in info else info.values():
+            if entry["raised_exception"]:
+                one = own.expectations[n]
+                why = " ".join(str(entry["exception_message"]).split())[:300]
+                raise UserError(f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: {why}")
         yield n, result
 
 

@@ -80,15 +80,6 @@ def its_own_project() -> Iterator[None]:
             project_manager.set_project(before)
 
 
-def failure_of(result: Any) -> str:
-    """Why an expectation could not run (an unknown column, say), as distinct from data that break it; empty: it did."""
-    info = result.exception_info or {}
-    # One entry, or one per failed metric under the metric's id.
-    entries = [info] if "raised_exception" in info else list(info.values())
-    raised = (str(entry["exception_message"]) for entry in entries if entry["raised_exception"])
-    return next(raised, "")
-
-
 def problem(error: Exception) -> str:
     """What is wrong with the arguments of an expectation, in one line."""
     listed = getattr(error, "errors", None)

@@ -159,7 +159,18 @@ def validate(
     n_rows = n_read + sum(group.count for group in unread)
     n_quarantined = sum(group.count for group in groups)
     table = _table_checks(n_rows, n_quarantined, groups, contract.max_quarantined)
-    checks = (*table, *(_unread_check(group, n_rows) for group in unread), *row_checks, *own_whole, *release_checks)
+    unread_checks = [
+        Check(
+            rule=group.rule,
+            severity="critical",
+            success=False,
+            n_checked=n_rows,
+            n_failed=group.count,
+            message=f"{_count(group.count, 'row')} could not be read ({_places(group.rows, group.count)}): {group.why}",
+        )
+        for group in unread
+    ]
+    checks = (*table, *unread_checks, *row_checks, *own_whole, *release_checks)
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
     # However many rows may be in quarantine: with none left, there is nothing to report
@@ -244,12 +255,6 @@ def _row_checks(
         success = one.tolerated or n_broken == 0
         checks.append(Check(rule.name, rule.severity, success, n_rows, n_broken, message))
     return groups, checks
-
-
-def _unread_check(group: Group, n_rows: int) -> Check:
-    places = _places(group.rows, group.count)
-    message = f"{_count(group.count, 'row')} could not be read ({places}): {group.why}"
-    return Check(group.rule, "critical", False, n_rows, group.count, message)
 
 
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allowed: float) -> list[Check]:

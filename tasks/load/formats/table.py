@@ -131,7 +131,8 @@ class Shape:
                 extra |= {name: record[name] for name in record if name in others and not is_given(name)}
                 continue
             paths = alternatives.split("|")
-            beside = decoded(_present(record, document, paths))
+            # What stands at the first path that is there, also if it is empty
+            beside = decoded(next((cell for path in paths if (cell := _at(record, document, path)) is not None), None))
             if isinstance(beside, Mapping):
                 extra |= beside
             elif beside is not None:
@@ -139,9 +140,8 @@ class Shape:
         scores = given({**record, "scores": _named(record, self.scores)} if self.scores else record)
 
         made = row(**cells, scores=scores, extra=extra)
-        finish = getattr(special, self.then) if self.then else _alone
         beside = {path: value(record, path) for path in mapped if is_there(record, path)}
-        for finished in finish(made, record):
+        for finished in getattr(special, self.then)(made, record) if self.then else [made]:
             yield {**beside, **finished}
 
     def unread(self, record: Record) -> list[str]:
@@ -154,10 +154,6 @@ class Shape:
         inner = tuple(f"{path}." for path in paths)
         filled = [name for name, cell in record.items() if cell not in _EMPTY]
         return [name for name in filled if name not in read and not name.startswith(inner)]
-
-
-def _alone(made: Row, _record: Record) -> list[Row]:
-    return [made]
 
 
 def _has(record: Record, names: str) -> bool:
@@ -181,12 +177,6 @@ def _first(record: Record, document: Record, paths: Sequence[str]) -> Any:
     """What stands at the first path that leads to anything; a blank text only where that is all."""
     cells = [_at(record, document, path) for path in paths]
     return next((cell for cell in cells if cell not in _EMPTY), "" if "" in cells else None)
-
-
-def _present(record: Record, document: Record, paths: Sequence[str]) -> Any:
-    """What stands at the first path that is there, also if it is empty."""
-    cells = [_at(record, document, path) for path in paths]
-    return next((cell for cell in cells if cell is not None), None)
 
 
 def _at(record: Record, document: Record, path: str) -> Any:
