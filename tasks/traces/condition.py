@@ -102,7 +102,11 @@ def parse_condition(text: object) -> Condition:
         try:
             with time_limit(connection, _CHECK_S):
                 plain = _statement(connection, "true")
-                clause = _clause(_statement(connection, text), text, plain)
+                statement = _statement(connection, text)
+                nodes = [{**one["node"], "where_clause": None} for one in statement["statements"]]
+                if nodes != [{**one["node"], "where_clause": None} for one in plain["statements"]]:
+                    raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
+                clause = statement["statements"][0]["node"]["where_clause"]
                 if problem := next(_problems(clause), ""):
                     raise UserError(f"{text!r}: {problem}")
                 columns: dict[str, str] = {}
@@ -127,16 +131,6 @@ def _statement(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
     if tree["error"]:
         raise UserError(f"{text!r}: {tree['error_message']}; write SQL, like metadata.environment = 'production'")
     return tree
-
-
-def _clause(statement: Any, text: str, plain: Any) -> Any:
-    """The tree of the condition alone; `plain` is the same statement with another condition."""
-    nodes = [one["node"] for one in statement["statements"]]
-    if [{**node, "where_clause": None} for node in nodes] != [
-        {**one["node"], "where_clause": None} for one in plain["statements"]
-    ]:
-        raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
-    return nodes[0]["where_clause"]
 
 
 def _rewritten(node: Any, columns: dict[str, str]) -> Any:

@@ -7,7 +7,6 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -176,9 +175,9 @@ RELEASE_RULES = (
 def row_rules(contract: Contract) -> tuple[Rule, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
     lengths = (
-        _length("answer", "answer", contract.max_answer_chars),
-        _length("reference", "references", contract.max_reference_chars),
-        _length("question", "question", contract.max_question_chars),
+        _length("answer", contract.max_answer_chars),
+        _length("reference", contract.max_reference_chars),
+        _length("question", contract.max_question_chars),
     )
     return (
         Rule("id_present", "critical", "id_blank", "every row has an id", "without an id",
@@ -205,7 +204,7 @@ def row_rules(contract: Contract) -> tuple[Rule, ...]:
     )  # fmt: skip
 
 
-def _length(what: str, field: str, limit: int) -> Rule:
+def _length(what: str, limit: int) -> Rule:
     allowed = f"{limit:,} characters"
     return Rule(
         f"length_{what}",
@@ -214,7 +213,7 @@ def _length(what: str, field: str, limit: int) -> Rule:
         f"no {what} is longer than {allowed}",
         f"with {_a(what)} longer than {allowed}",
         limit=limit,
-        reason=partial(_too_long, what, field, limit),
+        reason=lambda _row, marks: f"{_a(what)} of {marks[f'{what}_chars']:,} characters, {limit:,} are allowed",
     )
 
 
@@ -253,10 +252,6 @@ def _inconsistent(row: Row, marks: Marks) -> str:
     if marks["votes"]:
         return f"{said} from what {marks['votes']} of its {marks['voters']} rows have"
     return f"{said} between its rows, and no variant has a majority"
-
-
-def _too_long(what: str, field: str, limit: int, row: Row, marks: Marks) -> str:
-    return f"{_a(what)} of {marks[f'{what}_chars']:,} characters, {limit:,} are allowed"
 
 
 _BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
