@@ -159,12 +159,20 @@ def load(source: Source, out: Path) -> Loaded:
     mapped = [*source.paths.values(), *source.slices, *source.column_paths.values()]
     found = opened(rows, source.answers, source.chosen, source.wide, mapped)
     stager = _stager_of(
-        source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
+        source,
+        found,
+        notes,
+        known,
+        again=lambda: found.reading.rows(read(source.answers, out / "again", encoding=source.encoding)),
     )
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(found.rows, stager, staged, rejects)
     if found.reading.is_made:
-        notes.insert(0, _recognised(source, found.reading.format, n_rows, len(stager.releases)))
+        format, n_releases = found.reading.format, len(stager.releases)
+        noun = format.releases if n_releases > 1 else format.releases[:-1]
+        releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
+        answers_there = f", {n_rows:,} answers" if n_rows else ""
+        notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{answers_there}")
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
@@ -173,16 +181,8 @@ def load(source: Source, out: Path) -> Loaded:
         known.close()
         contents["references"] = references.about()
     joined = str(known.file) if known else None
-    releases = tuple(sorted(stager.releases))
-    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, releases)
-
-
-def _recognised(source: Source, format: Format, n_rows: int = 0, n_releases: int = 0) -> str:
-    """The note that names the recognised format, with what is in the file where it was counted."""
-    noun = format.releases if n_releases > 1 else format.releases[:-1]
-    releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
-    rows = f", {n_rows:,} answers" if n_rows else ""
-    return f"{_name(source.answers)}: recognised as {format.title}{releases}{rows}"
+    named = tuple(sorted(stager.releases))
+    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, named)
 
 
 def _stager_of(
@@ -194,57 +194,66 @@ def _stager_of(
 ) -> Stager:
     """The stager for the rows of a source; adds to the `notes`.
 
-    `again` reads all rows once more, for columns that are missing in the first ones.
+    `again` reads all rows once more: the first ones may lack columns, and do not tell all that is among them.
 
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    reading = found.reading
+    reading, name = found.reading, _name(source.answers)
     try:
         columns = _columns_of(source, found.records, known, reading)
     except UserError:
-        later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
+        later = (raw.record for raw in again() if raw.record is not None)
         asked = {*source.paths.values(), *source.slices, *source.column_paths.values()}
         others = with_other_columns(later, asked)
         columns = _columns_of(source, [*found.records, *others], known, reading)
     if source.wide:
-        notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
+        notes.append(f"{name}: one release per column: {', '.join(source.wide)}")
     if reading.unread:
-        notes.append(f"{_name(source.answers)}: not read: {listed(reading.unread, 40)}")
+        notes.append(f"{name}: not read: {listed(reading.unread, 40)}")
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
     used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
     said = notes_on(used, records, "--map", reading.is_made)
-    notes += [f"{_name(source.answers)}: {note}" for note in said]
+    notes += [f"{name}: {note}" for note in said]
     # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
     told = source.release or ("release" in columns.paths and not reading.is_made)
-    by_file = {} if told else _releases_by_file(source, columns, reading.rows(again()), notes)
-    default_release = "" if source.release or by_file else _default_release(source, columns, notes)
+    by_file = {} if told else _releases_by_file(source, columns, again(), notes)
+    default_release = ""
+    if not (source.release or by_file or "release" in columns.paths):
+        if len(several(source.answers)) > 1:
+            raise UserError(
+                f"{name}: no column says which release answered; name it with --release, or evaluate the files of each "
+                "release on their own"
+            )
+        try:
+            default_release = release_name(stem(source.answers))
+        except ValueError as error:
+            raise UserError(f"{name}: {error}, or name it with --release") from error
+        notes.append(f"no release column and no --release: the release is called {default_release!r} after the file")
     if source.release and "release" in columns.guessed:
         named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
         if len(named) > 1:
             notes.append(
-                f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
+                f"{name}: --release {source.release} stands for all of {listed(list(named))} in the "
                 f"column {columns.paths['release']}; without it, each is a release"
             )
     filters = dict.fromkeys(
         str(raw.record["response_filter"])
-        for raw in (reading.rows(again()) if reading.format.name == "lm-eval" else ())
+        for raw in (again() if reading.format.name == "lm-eval" else ())
         if raw.record
     )
     if len(filters) > 1:
-        notes.append(
-            f"{_name(source.answers)}: the filters {listed(list(filters))} read the same outputs: each is a release"
-        )
+        notes.append(f"{name}: the filters {listed(list(filters))} read the same outputs: each is a release")
     id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
         if not reading.is_made:
-            id_columns = _columns_of_ids(columns, reading.rows(again()))
+            id_columns = _columns_of_ids(columns, again())
         hashed = " and ".join(["question", "references", *id_columns])
-        notes.append(f"{_name(source.answers)}: no id column; a hash of {hashed} serves as the id")
+        notes.append(f"{name}: no id column; a hash of {hashed} serves as the id")
 
     def answer_ids() -> Iterator[tuple[str | None, str]]:
-        for raw in reading.rows(again()):
+        for raw in again():
             with suppress(ValueError):
                 sample_id = clean(text_at(raw.record or {}, columns.paths, "id"))
                 if sample_id is not None:
@@ -376,22 +385,6 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
             + (f" (or {', '.join(apart[1:])})" if apart[1:] else "")
         )
     return {}
-
-
-def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
-    if "release" in columns.paths:
-        return ""
-    if len(several(source.answers)) > 1:
-        raise UserError(
-            f"{_name(source.answers)}: no column says which release answered; name it with --release, or evaluate the "
-            "files of each release on their own"
-        )
-    try:
-        name = release_name(stem(source.answers))
-    except ValueError as error:
-        raise UserError(f"{_name(source.answers)}: {error}, or name it with --release") from error
-    notes.append(f"no release column and no --release: the release is called {name!r} after the file")
-    return name
 
 
 def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:

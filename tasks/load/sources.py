@@ -174,18 +174,6 @@ def _check_file(shown: str, file: Path) -> None:
         raise UserError(f"{shown}: the file is empty; it needs at least one row")
 
 
-def fixed_part(source: str) -> str:
-    """The folder that all files of a pattern are in; empty where the source is no pattern.
-
-    >>> fixed_part("answers/release=*/*.jsonl"), fixed_part("answers.jsonl")
-    ('answers', '')
-    """
-    pattern = bool(WILDCARD.search(source)) and (S3.match(source) or not URL.match(source))
-    if not pattern or Path(source).is_file():
-        return ""
-    return WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
-
-
 def stem(source: str) -> str:
     """The name of a file, URL, table's file or folder without its ending; of a pattern, that of its folder.
 
@@ -194,7 +182,9 @@ def stem(source: str) -> str:
     """
     # A login in an address is no part of a name, which is kept and shown.
     file = re.sub(r"://[^/]*@", "://", source).split("::", maxsplit=1)[0]
-    file = fixed_part(file) or file
+    if WILDCARD.search(file) and (S3.match(file) or not URL.match(file)) and not Path(file).is_file():
+        # The folder that all files of a pattern are in
+        file = WILDCARD.split(file, maxsplit=1)[0].rpartition("/")[0] or file
     return stem_of(file.split("?", maxsplit=1)[0])
 
 
@@ -213,19 +203,16 @@ def _shown(source: str) -> str:
     return "-" if Path(source).parent.name.startswith(STANDARD_INPUT) else without_secrets(source)
 
 
-def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
+def files_of(source: str) -> list[str] | None:
     """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
-
-    Args:
-        supported: what a message offers where there is none.
 
     Raises:
         UserError: no file is given, or a folder or a pattern has none of a known kind.
     """
     if not (given := several(source)):
-        raise UserError(f"no file is given; give {supported}")
+        raise UserError(f"no file is given; give {SUPPORTED}")
     if len(given) > 1:
-        return [file for one in given for file in files_of(one, supported) or [one]]
+        return [file for one in given for file in files_of(one) or [one]]
     if TABLE.match(source) or SHEET.match(source):
         return None
     place, pattern = S3.match(source), WILDCARD.search(source) is not None
@@ -242,7 +229,7 @@ def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
     known = [name for name in found if kind_of(name) in _KINDS and Path(name).name[0] not in "._"]
     if not known:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
-        raise UserError(f"{_shown(source)}: {there}; give {supported}")
+        raise UserError(f"{_shown(source)}: {there}; give {SUPPORTED}")
     return sorted(known)
 
 

@@ -104,11 +104,6 @@ def _column_names(header: list[str], file: Path) -> list[str]:
     return names
 
 
-def table_name(*parts: str) -> str:
-    """The name of a table in SQL, each of whose parts may be SCHEMA.TABLE."""
-    return ".".join('"' + one.replace('"', '""') + '"' for part in parts for one in part.split("."))
-
-
 def read_table(file: Path, table: str) -> Iterator[Raw]:
     """The rows of a table, or of a view of tables, in a DuckDB file; `table` may be SCHEMA.TABLE.
 
@@ -120,7 +115,7 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     if not file.is_file():
         raise UserError(f"{file}: there is no such DuckDB file")
     check_kind(file)
-    name = table_name(table)
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
         # A view in a file from elsewhere must not read other files of this machine or fetch anything, and its use of
         # memory, disk and time is limited.
