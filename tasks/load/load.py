@@ -373,11 +373,12 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
         names = releases_of(files)
         notes.append(f"no release column and no --release: each file is a release: {listed(list(names.values()))}")
         return names
-    one, other = heads.values()
-    values = ({name: {str(record.get(name)) for record in head} for name in one[0]} for head in (one, other))
-    first, second = values
-    apart = [name for name in first if len(first[name] | second.get(name, set())) == 2 and len(first[name]) == 1]
-    apart = [name for name in apart if name not in columns.paths.values() and not first[name] & second[name]]
+    # Columns that have one value in each file, and not the same one
+    apart = []
+    for name in next(iter(heads.values()))[0]:
+        first, second = ({str(record.get(name)) for record in records} for records in heads.values())
+        if len(first) == len(second) == 1 and first != second and name not in columns.paths.values():
+            apart.append(name)
     if apart:
         raise UserError(
             f"{listed([str(file) for file in heads])}: both have the answers of {min(keys[0] & keys[1])[1]} to the "

@@ -38,25 +38,23 @@ class Raw(NamedTuple):
 
 
 def read_lines(file: Path) -> Iterator[Raw]:
-    """The rows of JSON Lines."""
+    """The rows of JSON Lines, numbered by their lines from 1."""
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, start=1):
-            if text := line.strip():
-                yield parse_line(number, text)
-
-
-def parse_line(number: int, line: str) -> Raw:
-    """One line of a JSONL file, counted from 1."""
-    try:
-        record = JSON.decode(line)
-    except KeyTwice as error:
-        return Raw(number, None, f"line {number}: {error}", line)
-    except (ValueError, RecursionError) as error:
-        return Raw(number, None, f"line {number} is not JSON: {error}", line)
-    if not isinstance(record, dict):
-        return Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", line)
-    return Raw(number, record)
+            if not (text := line.strip()):
+                continue
+            try:
+                record = JSON.decode(text)
+            except KeyTwice as error:
+                yield Raw(number, None, f"line {number}: {error}", text)
+            except (ValueError, RecursionError) as error:
+                yield Raw(number, None, f"line {number} is not JSON: {error}", text)
+            else:
+                if isinstance(record, dict):
+                    yield Raw(number, record)
+                else:
+                    yield Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", text)
 
 
 def item_row(number: int, item: Any) -> Raw:

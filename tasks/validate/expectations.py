@@ -61,11 +61,11 @@ class Expectation:
     name: str
     severity: Severity
     sentence: str
-    rows: bool
-    alone: bool
-    mostly: float
-    columns: tuple[str, ...]
     config: Mapping[str, Any]
+    columns: tuple[str, ...] = ()
+    rows: bool = False
+    alone: bool = False
+    mostly: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

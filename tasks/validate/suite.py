@@ -67,7 +67,6 @@ def _expectation(rule: Rule) -> Expectation:
         sentence=f"{rule.holds[:1].upper()}{rule.holds[1:]}",
         rows=True,
         alone=True,
-        mostly=1.0,
         columns=(rule.name,),
         config={
             "type": "expect_column_values_to_be_in_set",
@@ -94,10 +93,6 @@ def contract_suite(contract: Contract) -> Suite:
                     name=name,
                     severity="critical",
                     sentence=sentence,
-                    rows=False,
-                    alone=False,
-                    mostly=1.0,
-                    columns=(),
                     config={"type": kind, "kwargs": kwargs, "severity": "critical", "meta": {}},
                 )
                 for name, sentence, kind, kwargs in whole
