@@ -194,10 +194,12 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     # Columns that may be right answers, labels, or answers
     unused = []
     if "references" in columns.paths and not made:
+        right = [name for name in free if _RIGHT.search(_plainly(name))]
+        wrong = re.compile("incorrect|wrong|correct$|correctness")
         unused = [
             name
-            for name, cells in free.items()
-            if _says_right(name) and any(isinstance(cell, str | list) and cell for cell in cells)
+            for name in right
+            if not wrong.search(_plainly(name)) and any(isinstance(cell, str | list) and cell for cell in free[name])
         ]
     if unused:
         listed = [*columns.paths["references"].split("\n"), *unused]
@@ -334,12 +336,6 @@ def wide_option(names: Iterable[str]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _says_right(name: str) -> bool:
-    """Whether the name of a column says that it has right answers."""
-    plain = _plainly(name)
-    return bool(_RIGHT.search(plain)) and not re.search("incorrect|wrong|correct$|correctness", plain)
 
 
 def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Collection[Key] = ()) -> dict[Key, str]:

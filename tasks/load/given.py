@@ -46,7 +46,13 @@ def given(record: Record) -> dict[str, float]:
     for name in names if isinstance(names, list) else ():
         if isinstance(name, str) and (number := as_number(record.get(name))) is not None:
             found[slug(name)] = number
-    return found | dict(_usage(record))
+    # What the answer took, from the first place that says it
+    for name, paths in USAGE.items():
+        for path, factor in paths.items():
+            if (number := as_number(_at(record, path))) is not None:
+                found[name] = number * factor
+                break
+    return found
 
 
 def is_given(column: str) -> bool:
@@ -142,13 +148,6 @@ def _numbers(name: str, found: Any) -> Iterator[tuple[str, float]]:
 
 def _value(found: Mapping[str, Any]) -> Any:
     return next((one for path in _TABLE["values"] if (one := _at(found, path)) is not None), None)
-
-
-def _usage(record: Record) -> Iterator[tuple[str, float]]:
-    for name, paths in USAGE.items():
-        found = ((as_number(_at(record, path)), factor) for path, factor in paths.items())
-        if (first := next((number * factor for number, factor in found if number is not None), None)) is not None:
-            yield name, first
 
 
 def _at(record: Record, path: str) -> Any:

@@ -36,7 +36,6 @@ from answerkey.tasks.load.columns import (
     wide_option,
     with_other_columns,
 )
-from answerkey.tasks.load.formats.format import Format
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
@@ -294,16 +293,6 @@ def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
     return tuple(names) if differ else ()
 
 
-def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
-    elsewhere = known.sliced if known else ()
-    taken = (*source.slices, *source.column_paths.values())
-    paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = complete(paths, taken, records, called(source.answers), elsewhere, made=reading.is_made)
-    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
-    _require(columns, records, source, known is not None, reading.format)
-    return columns
-
-
 def _name(source: str) -> str:
     # What follows the question mark of a URL may be a key.
     without_keys = (one.split("?", 1)[0] if URL.match(one) else one for one in several(source))
@@ -317,18 +306,29 @@ _WITHOUT: Mapping[Key, str] = {
 }
 
 
-def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
-    if format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
+def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
+    """The columns of the answers, as far as these records show them.
+
+    Raises:
+        UserError: a needed column is in none of them.
+    """
+    elsewhere = known.sliced if known else ()
+    taken = (*source.slices, *source.column_paths.values())
+    paths = {**source.paths, **(WIDE if source.wide else {})}
+    columns = complete(paths, taken, records, called(source.answers), elsewhere, made=reading.is_made)
+    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
+    if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
-            f"{_name(source.answers)}: it does not say which release answered ({format.title}); name it with --release"
+            f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
+            "--release"
         )
-    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not joined else ("answer",)
-    if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):
+    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not known else ("answer",)
+    if not known and columns.paths.keys().isdisjoint(("id", "question", "references")):
         needed = (*needed, "id")
     for key in needed:
         if key not in columns.paths:
-            if format is not PLAIN:
-                raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
+            if reading.is_made:
+                raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
             remedy = f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
             unnamed = key == "answer" and best == "COLUMN"
@@ -338,11 +338,12 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 right = f" --map references={columns.paths['answer']}" if key == "references" else ""
                 remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{right}"
             raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
-    if joined and "id" not in columns.paths:
+    if known and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
             f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
         )
+    return columns
 
 
 def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], notes: list[str]) -> dict[str, str]:
@@ -519,7 +520,14 @@ class Stager:
         record, paths = raw.record, columns.paths
         record, shown_error = _without_errors(record, paths)
         own = Reference(**sample_fields(record, columns))
-        reference = self._joined(own, raw.file)
+        reference = own
+        if self.known is not None:
+            if isinstance(self.known, ReferenceJoin):
+                known = self.known.find(own.sample_id, raw.file)
+            else:
+                known = self.known.get(own.sample_id or "")
+            # An id that it lacks has no references, and validation says so
+            reference = known or own._replace(references=(), facts=(), incorrect_references=())
         if not reference.sample_id and "id" not in paths:
             cells = [[name, str(record.get(name))] for name in self.id_columns]
             reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
@@ -539,6 +547,12 @@ class Stager:
         given: dict[str, float] = {}
         for path in paths["scores"].split("\n") if "scores" in paths else ():
             given |= given_at(record, path)
+        slices = []
+        of_reference = dict(reference.slices)
+        for path in self.columns.slices:
+            text = clean(as_text(value(record, path)))
+            text = of_reference.get(path) if text is None else text
+            slices.append((path, "(none)" if text is None else text))
         others = self._others(record)
         key = sample_key(question, answer, reference.references, reference.facts, context, wrong, others)
         return {
@@ -563,21 +577,11 @@ class Stager:
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
-            "slices": self._slices(record, reference),
+            "slices": slices,
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release.
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
-
-    def _joined(self, own: Reference, file: str | None) -> Reference:
-        """The row of the references file. An id that it lacks has no references, and validation says so."""
-        if self.known is None:
-            return own
-        if isinstance(self.known, ReferenceJoin):
-            reference = self.known.find(own.sample_id, file)
-        else:
-            reference = self.known.get(own.sample_id)
-        return reference or own._replace(references=(), facts=(), incorrect_references=())
 
     def _others(self, record: Record) -> dict[str, str]:
         """The columns that rubrics are about, as texts.
@@ -601,14 +605,3 @@ class Stager:
             if text is not None:
                 texts[name] = clean(text) or ""
         return texts
-
-    def _slices(self, record: Record, reference: Reference) -> list[tuple[str, str]]:
-        if not self.columns.slices:
-            return []
-        known = dict(reference.slices)
-        found = []
-        for path in self.columns.slices:
-            text = clean(as_text(value(record, path)))
-            text = known.get(path) if text is None else text
-            found.append((path, "(none)" if text is None else text))
-        return found

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +278,17 @@ def with_ending(file: Path) -> Path:
     if binary and not binary[2]:
         raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")
     text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
-    ending = binary[2][0] if binary else _ending_of(text)
+    if binary:
+        ending = binary[2][0]
+    elif text.startswith("["):
+        ending = ".json"
+    elif not text.startswith("{"):
+        ending = ".csv"
+    else:
+        ending = ".json"
+        with suppress(ValueError, RecursionError):
+            if isinstance(json.loads(text.split("\n", 1)[0]), dict):
+                ending = ".jsonl"
     if ending in COMPRESSED:
         unpacked = file.with_name(f"{file.name}-unpacked")
         packed = file.rename(file.with_name(f"{file.name}{ending}"))
@@ -404,14 +415,3 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Constant(None) if node.id == "nan" else node
-
-
-def _ending_of(text: str) -> str:
-    if text.startswith("["):
-        return ".json"
-    if not text.startswith("{"):
-        return ".csv"
-    try:
-        return ".jsonl" if isinstance(json.loads(text.split("\n", 1)[0]), dict) else ".json"
-    except (ValueError, RecursionError):
-        return ".json"

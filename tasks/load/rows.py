@@ -133,23 +133,21 @@ def read_archive(file: Path) -> Iterator[Raw]:
 
 
 def _decoded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    if entry.compress_type != _ZSTANDARD:
+        content = archive.read(entry)
+    else:
+        import pyarrow as pa
+
+        # The standard library learns this compression with Python 3.14 only. The header of an entry has 30 bytes and
+        # names.
+        file = archive.fp
+        assert file is not None
+        file.seek(entry.header_offset)
+        head = file.read(30)
+        file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), io.SEEK_CUR)
+        with pa.input_stream(io.BytesIO(file.read(entry.compress_size)), compression="zstd") as stream:
+            content = stream.read()
     try:
-        return JSON.decode(_content(archive, entry).decode("utf-8-sig"))
+        return JSON.decode(content.decode("utf-8-sig"))
     except KeyTwice as error:
         raise ValueError(f"{entry.filename}: {error}") from error
-
-
-def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    if entry.compress_type != _ZSTANDARD:
-        return archive.read(entry)
-    import pyarrow as pa
-
-    # The standard library learns this compression with Python 3.14 only. The header of an entry has 30 bytes and names.
-    file = archive.fp
-    assert file is not None
-    file.seek(entry.header_offset)
-    head = file.read(30)
-    file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), io.SEEK_CUR)
-    with pa.input_stream(io.BytesIO(file.read(entry.compress_size)), compression="zstd") as stream:
-        content: bytes = stream.read()
-    return content

@@ -97,9 +97,13 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     if files is None:
         yield from _read_one(source, work, contents, encoding)
         return
-    if are_texts(files):
-        yield from _texts(files, work, contents, encoding)
-        return
+    if len(files) > 1 and all(kind_of(file) == ".txt" and not URL.match(file) for file in files):
+        # Each is one answer, unless the first line of a table names columns
+        with Path(files[0]).open(encoding="utf-8-sig", errors="replace") as text:
+            names = re.split("[,;\t|]", text.readline(_LONGEST_HEAD).strip())
+        if not any(map(is_usual, names)):
+            yield from _texts(files, work, contents, encoding)
+            return
     n_before = n_rows = 0
     for file_name in files:
         columns, shown = columns_of_path(file_name), _shown(file_name)
@@ -109,14 +113,6 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
             error = raw.error and f"{shown}: {raw.error}"
             yield Raw(n_rows, record, error, raw.text, raw.document, shown, raw.row)
         n_before = n_rows
-
-
-def are_texts(files: Sequence[str]) -> bool:
-    """Whether each of several files is one answer: texts, and not tables whose first line names columns."""
-    if len(files) < 2 or any(kind_of(file) != ".txt" or URL.match(file) for file in files):
-        return False
-    with Path(files[0]).open(encoding="utf-8-sig", errors="replace") as text:
-        return not any(map(is_usual, re.split("[,;\t|]", text.readline(_LONGEST_HEAD).strip())))
 
 
 def _texts(files: Sequence[str], work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:

@@ -117,7 +117,8 @@ def parse_condition(text: object) -> Condition:
                 nulls = ", ".join(f"NULL::VARIANT AS {column}" for column in ("unused", *columns.values()))
                 connection.execute(f"EXPLAIN SELECT {expression} FROM (SELECT {nulls})")
         except duckdb.Error as error:
-            raise UserError(f"{text!r}: {_said(error)}") from error
+            said = re.sub("^[A-Z][a-z]+ Error: ", "", str(error).strip().splitlines()[0].rstrip(".!"))
+            raise UserError(f"{text!r}: {said}") from error
         except RecursionError as error:
             raise UserError(f"{text!r}: is nested too deep") from error
     return Condition(text, expression, columns)
@@ -205,8 +206,3 @@ def _compared(node: dict[str, Any]) -> dict[str, Any]:
     about = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
     missing = {side: {**about, "type": "OPERATOR_IS_NULL", "children": [node[side]]} for side in ("left", "right")}
     return {**about, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **missing}]}
-
-
-def _said(error: duckdb.Error) -> str:
-    said = str(error).strip().splitlines()[0].rstrip(".!")
-    return re.sub("^[A-Z][a-z]+ Error: ", "", said)

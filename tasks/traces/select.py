@@ -133,7 +133,11 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
     with scratch(out) as connection:
         last_run = _recall(connection, rule, home, out)
-        selector = _Selector(connection, rule, _references(rule, home))
+        references: dict[str, Reference] = {}
+        if rule.dataset:
+            rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
+            references = {row[0]: Reference.stored(row) for row in rows}
+        selector = _Selector(connection, rule, references)
         stager = Stager(ColumnMap(paths, (), ()), rule.name, selector.joined if rule.dataset else None)
         stage_rows(selector.traces(out, *_statement(rule, window, last_run.watermark)), stager, staged, rejects)
         selector.check(last_run)
@@ -143,15 +147,6 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
         [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
         counts = dict(connection.execute(_SQL["counts"]).fetchall())
     return Selection(str(decided), str(staged), str(rejects), counts, again, instant(newest), last_run, tuple(notes))
-
-
-def _references(rule: Rule, home: Home) -> dict[str, Reference]:
-    """Return the newest version of the rule's data set, by sample id."""
-    if not rule.dataset:
-        return {}
-    version = newest_version(rule, home)
-    rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": version})
-    return {row[0]: Reference.stored(row) for row in rows}
 
 
 def newest_version(rule: Rule, home: Home) -> str:

@@ -116,18 +116,6 @@ def _share(home: Home) -> None:
                 shutil.copyfile(file, unfinished)
 
 
-def _asset(context: Any, dataset: str) -> Any:
-    """The batch definition of a data set: a data frame that is passed when the checkpoint runs."""
-    try:
-        source = context.data_sources.get(_SOURCE)
-    except KeyError:
-        source = context.data_sources.add_pandas(_SOURCE)
-    try:
-        return source.get_asset(dataset).get_batch_definition("rows")
-    except LookupError:
-        return source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
-
-
 def _keep(
     context: Any,
     run_id: str,
@@ -148,9 +136,18 @@ def _keep(
     )
 
     library = great_expectations()
+    # The batch definition of a data set is a data frame that is passed when the checkpoint runs
+    try:
+        source = context.data_sources.get(_SOURCE)
+    except KeyError:
+        source = context.data_sources.add_pandas(_SOURCE)
+    try:
+        data = source.get_asset(dataset).get_batch_definition("rows")
+    except LookupError:
+        data = source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
     stored = context.suites.add_or_update(as_suite(name, expectations))
     definition = context.validation_definitions.add_or_update(
-        library.ValidationDefinition(name=f"{dataset} {name}", data=_asset(context, dataset), suite=stored)
+        library.ValidationDefinition(name=f"{dataset} {name}", data=data, suite=stored)
     )
     of_rule: dict[str, list[Check]] = {}
     for outcome in outcomes:

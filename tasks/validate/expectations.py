@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.validate.contract import Severity, reserved
-from answerkey.tasks.validate.library import as_suite, great_expectations, problem, validated
+from answerkey.tasks.validate.library import as_expectation, as_suite, great_expectations, validated
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import quoted
 
@@ -139,14 +138,21 @@ def _expectation(given: Any, where: str) -> Expectation:
     kwargs, meta = given.get("kwargs") or {}, given.get("meta") or {}
     if not isinstance(kwargs, dict) or not isinstance(meta, dict):
         raise UserError(f"{where}: `kwargs` and `meta` must be mappings")
-    _check_type(kind, where)
+    great_expectations()
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    known = list_registered_expectation_implementations()
+    if kind not in known:
+        raise UserError(f"{where}: there is no {kind}{did_you_mean(kind, known)}")
+    if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
+        raise UserError(f"{where}: {kind} needs a database; the rows are checked in memory")
     if _has_parameter(kwargs):
         raise UserError(f"{where} ({kind}): $PARAMETER: there are no parameters of suites here; write the value itself")
     severity = given.get("severity") or "critical"
     config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
               "meta": meta, "severity": severity, "description": given.get("description")}  # fmt: skip
-    made = _made(config, where)
     try:
+        made = as_expectation(config)
         columns = (*_columns(kwargs), *_condition_columns(getattr(made, "row_condition", None)))
         if unfit := [column for column in columns if "<" in column]:
             # Data Docs write the names of columns into their pages as they are.
@@ -159,43 +165,18 @@ def _expectation(given: Any, where: str) -> Expectation:
         made,
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
+    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
+    worded = kind.replace("_", " ") + (f": {said}" if said else "")
     return Expectation(
         name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
         severity="critical" if severity == "critical" else "warning",
-        sentence=" ".join(str(given.get("description") or _worded(kind, kwargs)).split()),
+        sentence=" ".join(str(given.get("description") or worded).split()),
         rows=rows,
         alone=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
         mostly=float(getattr(made, "mostly", 1.0)),
         columns=columns,
         config=config,
     )
-
-
-def _check_type(kind: str, where: str) -> None:
-    great_expectations()
-    from great_expectations.expectations.registry import list_registered_expectation_implementations
-
-    known = list_registered_expectation_implementations()
-    if kind not in known:
-        raise UserError(f"{where}: there is no {kind}{did_you_mean(kind, known)}")
-    if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
-        raise UserError(f"{where}: {kind} needs a database; the rows are checked in memory")
-
-
-def _made(config: Mapping[str, Any], where: str) -> Any:
-    """The expectation as an object of the library.
-
-    Raises:
-        UserError: what it is told does not fit its type.
-    """
-    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ExpectationConfiguration(**config).to_domain_obj()
-    except Exception as error:
-        raise UserError(f"{where} ({config['type']}): {problem(error)}") from error
 
 
 def _has_parameter(value: Any) -> bool:
@@ -269,11 +250,6 @@ def _named(kind: str, kwargs: Mapping[str, Any]) -> str:
     return f"{about}_{short.removeprefix('to_')}".strip("_")
 
 
-def _worded(kind: str, kwargs: Mapping[str, Any]) -> str:
-    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
-    return f"{kind.replace('_', ' ')}: {said}" if said else kind.replace("_", " ")
-
-
 def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     named = [kwargs.get("column"), kwargs.get("column_A"), kwargs.get("column_B"), *(kwargs.get("column_list") or ())]
     return tuple(str(one) for one in named if one)
@@ -301,50 +277,43 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Found]:
     found = [Found() for _ in suite.expectations]
     alone = [n for n, expectation in enumerate(suite.expectations) if expectation.alone]
     together = [n for n, expectation in enumerate(suite.expectations) if not expectation.alone]
+
+    def check(which: Sequence[int], frame: pd.DataFrame) -> None:
+        numbers = {suite.expectations[n].name: n for n in which}
+        for result in validated(frame, as_suite(suite.name, suite.configurations(which))) if which else ():
+            n = numbers[result.expectation_config.meta["name"]]
+            expectation, of_rows = suite.expectations[n], found[n]
+            # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
+            # or one per failed metric under the metric's id
+            info = result.exception_info or {}
+            for entry in [info] if "raised_exception" in info else info.values():
+                if entry["raised_exception"]:
+                    kind, why = expectation.config["type"], " ".join(str(entry["exception_message"]).split())[:300]
+                    raise UserError(f"expectations: {expectation.name} ({kind}) cannot be run on these data: {why}")
+            of_rows.n_rows += int(result.result.get("element_count", 0))
+            of_rows.n_missing += int(result.result.get("missing_count", 0))
+            of_rows.positions += map(int, result.result.get("unexpected_index_list") or ())
+            of_rows.observed = result.result.get("observed_value")
+            of_rows.success = bool(result.success)
+
     parts: list[pd.DataFrame] = []
     n_rows = 0
     for frame in frames:
-        for n, result in _results(suite, alone, frame):
-            _add(found[n], result)
+        if len(frame):
+            check(alone, frame)
         if together:
             parts.append(frame[_needed(suite, together, frame.columns)])
         n_rows += len(frame)
-
     if together:
-        for n, result in _results(suite, together, pd.concat(parts)):
-            _add(found[n], result)
-            found[n].observed = result.result.get("observed_value")
-            if not suite.expectations[n].rows:
-                found[n].success, found[n].n_rows = bool(result.success), n_rows
+        check(together, pd.concat(parts))
     for expectation, of_rows in zip(suite.expectations, found, strict=True):
         if expectation.rows:
             present = of_rows.n_rows - of_rows.n_missing
             held = (present - len(of_rows.positions)) / max(present, 1)
             of_rows.success = not of_rows.positions or held >= expectation.mostly
+        else:
+            of_rows.n_rows = n_rows
     return found
-
-
-def _add(found: Found, result: Any) -> None:
-    found.n_rows += int(result.result.get("element_count", 0))
-    found.n_missing += int(result.result.get("missing_count", 0))
-    found.positions += map(int, result.result.get("unexpected_index_list") or ())
-
-
-def _results(own: Suite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[tuple[int, Any]]:
-    if not which or (not len(frame) and own.expectations[which[0]].alone):
-        return
-    places = {own.expectations[n].name: n for n in which}
-    for result in validated(frame, as_suite(own.name, own.configurations(which))):
-        n = places[result.expectation_config.meta["name"]]
-        # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry, or
-        # one per failed metric under the metric's id
-        info = result.exception_info or {}
-        for entry in [info] if "raised_exception" in info else info.values():
-            if entry["raised_exception"]:
-                one = own.expectations[n]
-                why = " ".join(str(entry["exception_message"]).split())[:300]
-                raise UserError(f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: {why}")
-        yield n, result
 
 
 def _needed(suite: Suite, which: Sequence[int], names: Iterable[str]) -> list[str]:
@@ -359,7 +328,7 @@ def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Ite
     """Yield the columns of staged rows that a suite of a user is about, `n_rows` at a time.
 
     Args:
-        db: a session with the view `staged_file`, as `measures.measured` makes it.
+        db: a session with the view `staged_file`.
 
     Raises:
         UserError: a column is not there.

@@ -7,8 +7,10 @@ Expectations checks the flags (`suite.py`), and the rows are then split in one p
 from __future__ import annotations
 
 import os
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -27,11 +29,10 @@ from answerkey.tasks.validate.contract import (
     without_answer,
 )
 from answerkey.tasks.validate.expectations import Suite, check_rows, read_suite, text_frames
-from answerkey.tasks.validate.measures import measured
 from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
-from answerkey.tasks.warehouse.warehouse import one_file
+from answerkey.tasks.warehouse.store import parquet_writer, row_bytes, row_groups
+from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _SQL = statements(__name__)
+_MEASURES = statements("answerkey.tasks.validate.measures")
+"""Statements that measure staged rows: each on its own, and all together."""
+_VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
@@ -125,11 +129,11 @@ def validate(
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
     suite = read_suite(contract.expectations) if contract.expectations else None
     n_read = pq.read_metadata(staged).num_rows
-    with measured(staged, out_dir) as db:
+    with _measured(staged, out_dir) as db:
         # Which rows and releases break which rules
         rules = row_rules(contract)
         broken = [_Broken(rule, rows) for rule, rows in zip(rules, breaking(db, "frame", rules, home), strict=True)]
-        own_rows, own_whole = _own(suite, db, row_bytes(staged)) if suite else ([], [])
+        own_rows, own_whole = _own(suite, db, _batch_rows(staged)) if suite else ([], [])
         broken += own_rows
         in_quarantine, row_checks = _row_checks(db, broken, n_read)
         off = [set(of_rule) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
@@ -180,6 +184,25 @@ def validate(
     return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, own)
 
 
+@contextmanager
+def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session with the tables of `measures.sql`: numbers for each staged row, and for each release."""
+    # A row group is read by one thread, and each thread compiles all regular expressions for itself.
+    threads = min(4, os.cpu_count() or 1, row_groups(staged))
+    # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
+    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
+        limits = {
+            "memory_limit": f"{memory // 2**20}MiB", "threads": threads, "temp_directory": spill,
+            "autoinstall_known_extensions": False,
+        }  # fmt: skip
+        with session(config=limits) as db:
+            db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
+            for statement in ("of_rows", "measure", "among_rows"):
+                db.execute(_MEASURES[statement])
+            yield db
+
+
 @dataclass(frozen=True, slots=True)
 class _Broken:
     """A rule, and the positions of the rows that break it.
@@ -192,10 +215,10 @@ class _Broken:
     tolerated: bool = False
 
 
-def _own(suite: Suite, db: duckdb.DuckDBPyConnection, bytes_of_row: int) -> tuple[list[_Broken], list[Check]]:
+def _own(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> tuple[list[_Broken], list[Check]]:
     """The expectations of the user: what breaks those about rows, and the checks of those about the data as a whole."""
     rows, whole = [], []
-    frames = text_frames(suite, db, _batch_rows(bytes_of_row))
+    frames = text_frames(suite, db, n_rows)
     for one, found in zip(suite.expectations, check_rows(suite, frames), strict=True):
         said = f"`{one.name}`: {one.sentence}"
         if one.rows:
@@ -346,9 +369,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def _batch_rows(bytes_of_row: int) -> int:
-    """Return how many rows of so many bytes are worked on at once."""
-    return min(max(_BATCH_BYTES // bytes_of_row, 64), _MAX_BATCH_ROWS)
+def _batch_rows(path: str) -> int:
+    """Return how many rows of a Parquet file are worked on at once: those of a bounded number of bytes."""
+    return min(max(_BATCH_BYTES // row_bytes(path), 64), _MAX_BATCH_ROWS)
 
 
 def _batches(path: str) -> Iterator[pa.RecordBatch]:
@@ -356,7 +379,7 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-        yield from file.iter_batches(batch_size=_batch_rows(row_bytes(path)), use_threads=False)
+        yield from file.iter_batches(batch_size=_batch_rows(path), use_threads=False)
 
 
 def _copy_rejects(rejects: str, db: duckdb.DuckDBPyConnection, out: pq.ParquetWriter) -> list[Group]:

@@ -15,7 +15,6 @@ from answerkey.tasks.load.formats.format import (
     Fit,
     Row,
     Unreadable,
-    all_have,
     each,
     has,
     items,
@@ -53,7 +52,7 @@ def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | N
         for record, results in zip(records, of_documents, strict=True)
     ):
         return Fit(_document)
-    if all_have(records, "promptIdx", "testIdx", "provider", "prompt", "vars"):
+    if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
         return Fit(partial(_result, by_prompt=_several_prompts(records)))
     heads = [_OUTPUT.match(name) for name in records[0]]
     cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]

@@ -180,19 +180,18 @@ def _with_cells(readers: Mapping[str, Callable[[Any], Any]], record: Record) -> 
 
 
 def _of_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
-    """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts."""
-    return convert({name: _of_cell(name, cell) for name, cell in record.items()})
+    """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts.
 
-
-def _of_cell(name: str, cell: Any) -> Any:
-    """What a cell holds as JSON; a list of anything else than texts and objects may be an answer, and stays a text.
-
-    So does an object in a column such as `outputs.answer`, which has one part of an object already.
+    A list of anything else than texts and objects may be an answer, and stays a text; so does an object in a column
+    such as `outputs.answer`, which has one part of an object already.
     """
-    found = decoded(cell)
-    if "." in name and not isinstance(found, list):
-        return cell
-    return found if not isinstance(found, list) or all(isinstance(one, str | dict) for one in found) else cell
+    cells = {}
+    for name, cell in record.items():
+        found = decoded(cell)
+        is_part = "." in name and not isinstance(found, list)
+        is_answer = isinstance(found, list) and not all(isinstance(one, str | dict) for one in found)
+        cells[name] = cell if is_part or is_answer else found
+    return convert(cells)
 
 
 def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: Sequence[str] = ()) -> Reading:

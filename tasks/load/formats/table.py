@@ -255,12 +255,14 @@ def _shape(entry: Mapping[str, Any]) -> Shape:
     return Shape(**{**shape, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
 
 
-def _formats() -> Iterator[Format]:
-    table = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
-    for name, entry in table.items():
-        shapes = tuple(map(_shape, entry.get("shapes", ())))
-        yield Format(name, entry["title"], partial(recognise, shapes), entry.get("releases", ""))
-
-
-TABLE = {format.name: format for format in _formats()}
+_ENTRIES = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
+TABLE = {
+    name: Format(
+        name=name,
+        title=entry["title"],
+        recognise=partial(recognise, tuple(map(_shape, entry.get("shapes", ())))),
+        releases=entry.get("releases", ""),
+    )
+    for name, entry in _ENTRIES.items()
+}
 """By name; promptfoo, which has a module, is recognised by nothing here."""
