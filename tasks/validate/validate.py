@@ -244,23 +244,26 @@ def _row_checks(
 
     Leaves the table `refused` in the session, for `_split`.
     """
+    import numpy as np
     import pyarrow as pa
 
+    # A row for each rule that a row breaks
+    sizes = [len(one.positions) for one in broken]
     columns = {
-        "position": [position for one in broken for position in one.positions],
-        "number": [number for number, one in enumerate(broken) for _ in one.positions],
-        "quarantines": [one.rule.reason is not None for one in broken for _ in one.positions],
+        "position": np.concatenate([np.array(one.positions, dtype=np.int64) for one in broken]),
+        "number": np.repeat(np.arange(len(broken)), sizes),
+        "quarantines": np.repeat([one.rule.reason is not None for one in broken], sizes),
     }
-    types = {"position": pa.int64(), "number": pa.int64(), "quarantines": pa.bool_()}
-    db.register("broken", pa.table(columns, pa.schema(types)))
+    db.register("broken", pa.table(columns))
     db.execute(_SQL["refused"])
+
+    # What becomes of them, by rule
     counted = {number: counts for number, *counts in db.execute(_SQL["broken"]).fetchall()}
     groups, checks = [], []
     for number, one in enumerate(broken):
         rule = one.rule
         n_broken, first_places, n_first, first_quarantined = counted.get(number, (0, [], 0, []))
-        message = rule.holds
-        breaks = rule.breaks
+        message, breaks = rule.holds, rule.breaks
         if n_broken:
             if rule.texts:
                 occurring = f"FROM frame WHERE {rule.column} > 0 GROUP BY ALL ORDER BY count(*) DESC, min(position)"
