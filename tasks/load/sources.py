@@ -324,8 +324,8 @@ def local(
         if file.suffix.lower() in COMPRESSED:
             file = copied("plain", decompressed(file))
         check_kind(file)
-        if kind_of(file.name) in TEXTS and (found := encoding_of(file, encoding, notes)):
-            file = copied("utf8", decoded(file, found))
+        if kind_of(file.name) in TEXTS and (other_encoding := encoding_of(file, encoding, notes)):
+            file = copied("utf8", decoded(file, other_encoding))
         if table and kind_of(file.name) in CSV and (above := title_lines(file)):
             notes.append(left_out(" ".join(above)))
         if contents is not None:

@@ -149,7 +149,7 @@ def validate(
             is_staged = pq.read_schema(staged).equals(staged_schema())
             if in_quarantine or labelled or not is_staged:
                 with parquet_writer(accepted, staged_schema()) as good:
-                    _split(staged, db, [one.rule for one in broken], good, out)
+                    _split(staged, db, [breach.rule for breach in broken], good, out)
             else:
                 accepted = staged
         groups = [*unread, *in_quarantine]
@@ -248,11 +248,11 @@ def _row_checks(
     import pyarrow as pa
 
     # A row for each rule that a row breaks
-    sizes = [len(one.positions) for one in broken]
+    sizes = [len(breach.positions) for breach in broken]
     columns = {
-        "position": np.concatenate([np.array(one.positions, dtype=np.int64) for one in broken]),
+        "position": np.concatenate([np.array(breach.positions, dtype=np.int64) for breach in broken]),
         "number": np.repeat(np.arange(len(broken)), sizes),
-        "quarantines": np.repeat([one.rule.reason is not None for one in broken], sizes),
+        "quarantines": np.repeat([breach.rule.reason is not None for breach in broken], sizes),
     }
     db.register("broken", pa.table(columns))
     db.execute(_SQL["refused"])
@@ -260,8 +260,8 @@ def _row_checks(
     # What becomes of them, by rule
     counted = {number: counts for number, *counts in db.execute(_SQL["broken"]).fetchall()}
     groups, checks = [], []
-    for number, one in enumerate(broken):
-        rule = one.rule
+    for number, breach in enumerate(broken):
+        rule = breach.rule
         n_broken, first_places, n_first, first_quarantined = counted.get(number, (0, [], 0, []))
         message, breaks = rule.holds, rule.breaks
         if n_broken:
@@ -274,11 +274,11 @@ def _row_checks(
                 ]
                 breaks = breaks.format(detail=" or ".join(texts))
             message = f"{_count(n_broken, 'row')} {breaks} ({_places(first_places, n_broken)})"
-            if one.tolerated:
+            if breach.tolerated:
                 message += ", which is no more than the expectation allows"
         if n_first:
             groups.append(Group(rule.name, n_first, first_quarantined, breaks))
-        success = one.tolerated or n_broken == 0
+        success = breach.tolerated or n_broken == 0
         checks.append(Check(rule.name, rule.severity, success, n_rows, n_broken, message))
     return groups, checks
 

@@ -207,15 +207,15 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
         if not all(_has(record, name) for record in records for name in shape.within):
             continue
         # Each record is a document with items, or all of them are items
-        found_in = [(records[0], records)]
+        documents = [(records[0], records)]
         if shape.items:
-            found_in = [(record, _items_at(record, shape.items)) for record in records]
+            documents = [(record, _items_at(record, shape.items)) for record in records]
         prepared = [
             shape.prepared(item, document)
-            for document, found in found_in
-            for item in (_of_length(found, value(document, shape.names)) if shape.names else items(found))
+            for document, listed in documents
+            for item in (_of_length(listed, value(document, shape.names)) if shape.names else items(listed))
         ]
-        has_items = bool(prepared) and all(found for _, found in found_in)
+        has_items = bool(prepared) and all(listed for _, listed in documents)
         if (has_items or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
             return Fit(partial(_item_rows, shape, mapped) if shape.items else convert, shape.unread(prepared))
