@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +53,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
+_CALENDAR_NAMES = json.loads(Path(__file__).with_name("calendar_names.json").read_text(encoding="utf-8"))
+"""The names of months and days by language."""
 _LANGUAGES = {"07": "de", "09": "en", "0a": "es", "0c": "fr", "10": "it", "13": "nl", "16": "pt"}
 """Languages by the last two digits of the number that Windows has for a country's version of them."""
 SHOWN_OTHERWISE = ("mm-dd-yy", "m/d/yy h:mm")
@@ -371,24 +373,13 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
     return text
 
 
-@cache
-def _calendar_names() -> dict[str, dict[str, list[str]]]:
-    """Return the names of months and days by language."""
-    names: dict[str, dict[str, list[str]]] = json.loads(
-        Path(__file__).with_name("calendar_names.json").read_text(encoding="utf-8")
-    )
-    return names
-
-
 def _named_part(letter: str, n_letters: int, moment: datetime, language: str, code: str) -> str:
     """Return a year, or the name of a month or day, in as many letters."""
     if letter == "y":
         return str(moment.year) if n_letters > 2 else f"{moment.year % 100:02}"
-    names = _calendar_names()
     # Shorter forms differ from computer to computer, but in English
-    if language not in names or (n_letters != 4 and language != "en"):
+    if language not in _CALENDAR_NAMES or (n_letters != 4 and language != "en"):
         raise UnshownError(f"its number format {code} has names in a language that is not known here")
-    name: str = (
-        names[language]["months"][moment.month - 1] if letter == "m" else names[language]["days"][moment.weekday()]
-    )
+    names = _CALENDAR_NAMES[language]
+    name: str = names["months"][moment.month - 1] if letter == "m" else names["days"][moment.weekday()]
     return name[: {3: 3, 5: 1}.get(n_letters)]

@@ -7,9 +7,10 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
@@ -122,7 +123,11 @@ def complete(
     """
     columns = dict.fromkeys(name for record in records for name in record)
     settled = [key for key in KEYS if made and key in columns]
-    paths = {key: key for key in settled if not _is_missing(key, records)} | dict(given)
+    filled = {name for record in records for name, cell in record.items() if cell not in (None, "", [])}
+    if "missing_because" in filled:
+        filled.add("answer")
+    needed = ("id", "release", "references", "answer")
+    paths = {key: key for key in settled if key in filled or key not in needed} | dict(given)
     references_as = paths.pop("references-as", "")
     asked = [(key, path) for key, several in paths.items() for path in several.split("\n")]
     for key, path in [*asked, *(("slice", path) for path in slices if path not in elsewhere)]:
@@ -136,48 +141,37 @@ def complete(
     found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
     # A format knows what is a list, and what a text that spells one.
     quoted = not made and any(
-        _is_shortened(text) or _spelled(text) is not text for _, text in _listlike(records, found)
+        _spelling(text) in ("texts", "shortened") for _, text in _texts_of(records, found, *_LISTS)
     )
     return replace(found, references_as=references_as or ("quoted" if quoted else "text"))
 
 
-def _is_missing(key: Key, records: Sequence[Record]) -> bool:
-    needed = key in ("id", "release", "references", "answer")
-    why = ("missing_because",) if key == "answer" else ()
-    return needed and all(one.get(name) in (None, "", []) for one in records for name in (key, *why))
-
-
-def _listlike(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[int, str]]:
-    """The references among the records that are texts, and spell lists, with the number of the record (from 1)."""
+def _texts_of(records: Iterable[Record], columns: ColumnMap, *keys: Key) -> Iterator[tuple[int, str]]:
+    """The texts of these keys among the records, with the number of the record (from 1)."""
     for number, record in enumerate(records, 1):
-        for key in _LISTS:
+        for key in keys:
             for path in columns.paths[key].split("\n") if key in columns.paths else ():
-                try:
-                    text = value(record, path)
-                    if isinstance(text, str) and spells_list(text) and isinstance(as_list(text), list):
+                # What cannot be read is refused with its row.
+                with suppress(ValueError):
+                    if isinstance(text := value(record, path), str):
                         yield number, text
-                except ShortenedList:
-                    # So that its row is refused, and not scored with a part of its references
-                    yield number, text
-                except ValueError:
-                    # The row is refused where it is read.
-                    continue
 
 
-def _is_shortened(text: str) -> bool:
-    """Tell whether a text is a list that was printed without some of its items."""
+def _spelling(text: str) -> Literal["", "list", "texts", "shortened"]:
+    """Whether a text spells a list, one of texts in quotes or objects, or one printed without some of its items."""
+    if not spells_list(text):
+        return ""
     try:
-        as_list(text)
+        found = as_list(text)
     except ShortenedList:
-        return True
-    return False
-
-
-def _spelled(text: str) -> Any:
-    """The list of texts in quotes, or of objects, that a text spells; where it spells none, the text."""
-    found = as_list(text)
-    quoted = re.search("[\"']", text) and all(one is None or isinstance(one, str | Mapping) for one in found)
-    return found if quoted else text
+        # So that its row is refused, and not scored with a part of its references
+        return "shortened"
+    except ValueError:
+        return ""
+    if not isinstance(found, list):
+        return ""
+    are_texts = re.search("[\"']", text) and all(one is None or isinstance(one, str | Mapping) for one in found)
+    return "texts" if are_texts else "list"
 
 
 def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: bool = False) -> list[str]:
@@ -189,65 +183,94 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     """
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
     taken = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
-    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
     if made:
         given = [record.get("scores") for record in records]
-        taken |= {str(name) for one in given if isinstance(one, Mapping) for name in one} | {
-            "release_order",
-            "response_filter",
-        }
+        taken |= {str(name) for one in given if isinstance(one, Mapping) for name in one}
+        taken |= {"release_order", "response_filter"}
     taken |= {way[0] for path in taken if (way := steps(path))}
-    unused = [name for name in names if name not in taken and _looks_right(name, records) and not made]
-    if "references" not in columns.paths:
-        unused = []
+    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
+    free = {name: [record.get(name) for record in records] for name in names if name not in taken}
+
+    # Columns that may be right answers, labels, or answers
+    unused = []
+    if "references" in columns.paths and not made:
+        right = [name for name in free if _RIGHT.search(_plainly(name))]
+        wrong = re.compile("incorrect|wrong|correct$|correctness")
+        unused = [
+            name
+            for name in right
+            if not wrong.search(_plainly(name)) and any(isinstance(cell, str | list) and cell for cell in free[name])
+        ]
     if unused:
         listed = [*columns.paths["references"].split("\n"), *unused]
         several = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in listed)
         notes.append(f"not used: {', '.join(unused)}; if these are right answers too, give {several}")
     labels = [
         name
-        for name in names
-        if name not in taken and _plainly(name) in _LABELS and _is_boolean(record.get(name) for record in records)
+        for name, cells in free.items()
+        if _plainly(name) in _LABELS
+        and {str(cell).strip().lower() for cell in cells if cell is not None} <= {"", *_BOOLEANS}
     ]
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
-    wide = (
-        wide_columns(records, taken - {columns.paths.get("answer", "")})
-        if "answer" in columns.guessed and not made
-        else []
-    )
-    if wide:
-        notes.append(
-            f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
-        )
-    others = [name for name in names if name not in (*taken, *unused, *labels)]
+    if "answer" in columns.guessed and not made:
+        wide = wide_columns(records, taken - {columns.paths.get("answer", "")})
+        if wide:
+            notes.append(
+                f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
+            )
+
+    # Columns that nothing is read from
+    others = [name for name in free if name not in (*unused, *labels)]
     if made:
         # A format may give a column by its own name beside the one that it is read as.
         others = [name for name in others if not all(_is_in_use(record, name, columns) for record in records)]
     if others:
         more = f" and {len(others) - _MOST_UNUSED} more" if len(others) > _MOST_UNUSED else ""
         notes.append(f"not used: {', '.join(others[:_MOST_UNUSED])}{more}")
-    if joined := _joined(records, columns):
-        separator, row, whole = joined
-        notes.append(
-            f"references that may be several are read as one text (row {row}: {_short(whole)!r}); {option} "
-            f"{shlex.quote(f'references-as={separator}')} makes each part a reference"
-        )
-    alike = [(number, text) for number, text in _listlike(records, columns) if not _is_shortened(text)]
-    if columns.references_as == "list" or not alike:
+
+    return [*notes, *_notes_on_references(columns, records, option)]
+
+
+def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: str) -> list[str]:
+    """What users are to know of references that may be several."""
+    notes = []
+    # In a tenth of the records, there are brief texts between separators
+    single = [
+        (row, text)
+        for row, text in _texts_of(records, columns, "references")
+        if not spells_list(text) and not is_blank(text)
+    ]
+    for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
+        with_it = [(row, text) for row, text in single if separator in text.strip()]
+        parts = [part.strip() for _, text in with_it for part in text.strip().split(separator)]
+        if with_it and len(with_it) * 10 >= len(single) and all(0 < len(part) <= _LONGEST_PART for part in parts):
+            row, text = with_it[0]
+            notes.append(
+                f"references that may be several are read as one text (row {row}: {_short(text)!r}); {option} "
+                f"{shlex.quote(f'references-as={name}')} makes each part a reference"
+            )
+            break
+    if columns.references_as == "list":
         return notes
-    split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
-    if split:
-        number, text = split[0]
-        parts = " and ".join(map(repr, as_texts(text, "quoted"))) or "no reference"
+
+    # There are texts that spell lists
+    spelled = [(row, text, _spelling(text)) for row, text in _texts_of(records, columns, *_LISTS)]
+    lists = [
+        (row, text, spelling == "texts" and columns.references_as == "quoted")
+        for row, text, spelling in spelled
+        if spelling in ("list", "texts")
+    ]
+    for row, text in [(row, text) for row, text, is_split in lists if is_split][:1]:
+        parts = as_texts(text, "quoted")
+        read_as = " and ".join(map(repr, parts)) or "no reference"
         notes.append(
-            f"references that spell a list of texts are read as that list (row {number}: {_short(text)} as "
-            f"{_short(parts)}); {option} references-as=text keeps them as they stand"
+            f"references that spell a list of texts are read as that list (row {row}: {_short(text)} as "
+            f"{_short(read_as)}); {option} references-as=text keeps them as they stand"
         )
-    if kept := [one for one in alike if one not in split]:
-        number, text = kept[0]
+    for row, text in [(row, text) for row, text, is_split in lists if not is_split][:1]:
         notes.append(
-            f"references that look like a list are read as one text (row {number}: {_short(text)}); {option} "
+            f"references that look like a list are read as one text (row {row}: {_short(text)}); {option} "
             "references-as=list makes each item a reference"
         )
     return notes
@@ -257,25 +280,6 @@ def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
     """Whether a cell has nothing but what the record has at one of the paths."""
     found = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
     return record.get(name) in (None, *found, *(item for one in found if isinstance(one, list) for item in one))
-
-
-def _joined(records: Sequence[Record], columns: ColumnMap) -> tuple[str, int, str] | None:
-    """What may separate several references in one text in a tenth of the records, and the first that has it."""
-    texts = [(number, text) for number, text in _texts_of(records, columns) if not is_blank(text)]
-    for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
-        with_it = [(number, text) for number, text in texts if separator in text.strip()]
-        parts = [part.strip() for _, text in with_it for part in text.strip().split(separator)]
-        if with_it and len(with_it) * 10 >= len(texts) and all(0 < len(part) <= _LONGEST_PART for part in parts):
-            return name, *with_it[0]
-    return None
-
-
-def _texts_of(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[int, str]]:
-    """The references among the records that are single texts, with the number of the record (from 1)."""
-    for number, record in enumerate(records, 1):
-        for path in columns.paths["references"].split("\n") if "references" in columns.paths else ():
-            if isinstance(text := record.get(path), str) and not spells_list(text):
-                yield number, text
 
 
 def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts: bool = False) -> list[str]:
@@ -330,22 +334,8 @@ def wide_option(names: Iterable[str]) -> str:
     return f"--wide {shlex.quote(','.join(names))}"
 
 
-def _is_boolean(cells: Iterable[Any]) -> bool:
-    """Whether there are cells that are not blank, and all of these say true or false."""
-    texts = {str(cell).strip().lower() for cell in cells if cell is not None} - {""}
-    return bool(texts) and texts <= _BOOLEANS
-
-
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _looks_right(name: str, records: Iterable[Record]) -> bool:
-    """Whether a column may have right answers: its name says so, and there are texts in it."""
-    plain = _plainly(name)
-    cells = [record.get(name) for record in records]
-    named = _RIGHT.search(plain) and not re.search("incorrect|wrong|correct$|correctness", plain)
-    return bool(named) and any(isinstance(cell, str | list) and cell for cell in cells)
 
 
 def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Collection[Key] = ()) -> dict[Key, str]:
@@ -495,16 +485,13 @@ def lookup(record: Record, path: str) -> Any:
         if isinstance(here, list):
             if way[start].isdecimal() and int(way[start]) < len(here):
                 reached[start + 1] = here[int(way[start])]
-            here = {one["key"]: _plain(one["value"]) for one in here if _is_attribute(one)}
+            attributes = [one for one in here if isinstance(one, Mapping) and one.keys() == {"key", "value"}]
+            here = {one["key"]: _plain(one["value"]) for one in attributes if isinstance(one["key"], str)}
         if isinstance(here, Mapping):
             for end in range(start + 1, len(way) + 1):
                 if (name := ".".join(way[start:end])) in here:
                     reached[end] = here[name]
     return reached.get(len(way), _MISSING) if way else _MISSING
-
-
-def _is_attribute(found: Any) -> bool:
-    return isinstance(found, Mapping) and found.keys() == {"key", "value"} and isinstance(found["key"], str)
 
 
 def _plain(found: Any) -> Any:
@@ -602,7 +589,9 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
     if isinstance(found, str) and spelled_as in _SEPARATORS:
         return [part.strip() for part in found.split(_SEPARATORS[spelled_as]) if part.strip()]
     if isinstance(found, str) and spells_list(found) and spelled_as != "text":
-        found = as_list(found) if spelled_as == "list" else _spelled(found)
+        # A list that is not of texts stays one text, unless it is asked for
+        is_asked_for = spelled_as == "list" or _spelling(found) != "list"
+        found = as_list(found) if is_asked_for else found
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
 

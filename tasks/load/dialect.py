@@ -13,7 +13,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 from answerkey.tasks.load.columns import header_at, is_usual
 
@@ -137,22 +137,18 @@ class RecordReader:
         self._lines += lines
         return bool(lines)
 
-    def _reader(self, lines: list[str]) -> Any:
-        dialect = self._dialect
-        return csv.reader(
-            lines,
-            delimiter=dialect.delimiter,
-            quotechar=dialect.quote,
-            skipinitialspace=dialect.skips_blanks,
-            strict=True,
-        )
-
     def _sound_records(self) -> Generator[list[str], None, tuple[list[str] | None, int]]:
         """Yield records up to one that is not sound; return its fields, if it has any, and how many lines it has."""
         lines, delimiter, quote = self._lines, self._dialect.delimiter, self._dialect.quote
         opening, escaped_quote = delimiter + quote, quote + quote
         n_columns, has_marks = self._n_columns, self._has_marks
-        reader = self._reader(lines)
+        reader = csv.reader(
+            lines,
+            delimiter=delimiter,
+            quotechar=quote,
+            skipinitialspace=self._dialect.skips_blanks,
+            strict=True,
+        )
         n_done, fields = 0, None
         try:
             for fields in reader:

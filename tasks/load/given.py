@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from answerkey.tasks.load.cells import ShownNumber
 from answerkey.tasks.load.columns import value
@@ -14,49 +17,13 @@ from answerkey.tasks.load.rows import Record
 
 GIVEN = "given"
 """The metric of scores whose tool is not known."""
-_PASSED = ("success", "passed", "status")
-_SCORE = ("score",)
-_SCORES = (
-    "scores", "namedScores", "metricsData", "metrics_data", "feedback_scores", "annotations", "assessments", "feedback",
-    "stats", "results", "output.scores",
-)  # fmt: skip
-"""Where tools keep scores by name: an object of them, or a list of objects with a name and a value each."""
+_TABLE = yaml.safe_load(Path(__file__).with_name("given.yml").read_text(encoding="utf-8"))
+"""Where tools write scores, and the words that they write for numbers."""
+USAGE: Mapping[str, Mapping[str, float]] = _TABLE["usage"]
+"""By field: where tools write what an answer took, and the factor from their unit to ours."""
 _FLAT = re.compile(r"(?:(?:feedback|outputs|eval)\.(.+?)(?:\.score)?|(.+?)(?:/v\d+)?/(?:score|value))")
 """Columns that are scores: `feedback.NAME`, `outputs.NAME`, `eval.NAME.score`, `NAME/v1/score`, `NAME/value`."""
-_NAMES = ("name", "key", "metric", "assessment_name")
-_VALUES = ("score", "value", "correct", "passed", "feedback.value", "result.score")
-USAGE: Mapping[str, Mapping[str, float]] = {
-    "latency.seconds": {
-        "latency_s": 1, "latency": 1, "execution_time": 1, "completion_time": 1,
-        "completionTime": 1, "metrics.duration": 1, "output.time": 1, "output.model_latency": 1,
-        "result.request_time": 1, "latencyMs": 1e-3, "latency_ms": 1e-3, "execution_duration": 1e-3,
-        "execution_duration_ms": 1e-3, "duration": 1e-3,
-    },
-    "cost.usd_per_1000": dict.fromkeys(
-        (
-            "cost", "cost_usd", "totalCost", "total_cost", "calculatedTotalCost", "total_estimated_cost",
-            "token_cost", "tokenCost", "metrics.estimated_cost",
-        ),
-        1_000,
-    ),
-    "tokens.total": dict.fromkeys(
-        (
-            "tokens", "token_count", "total_tokens", "totalTokens", "tokenUsage.total",
-            "usage.total_tokens", "usage.total", "usageDetails.total", "output.usage.total_tokens",
-            "response.body.usage.total_tokens", "sample.usage.total_tokens", "metrics.tokens",
-            "attributes.llm.token_count.total", "cumulative_token_count.total",
-        ),
-        1,
-    ),
-}  # fmt: skip
-"""By field: where tools write what an answer took, and the factor from their unit to ours."""
 USAGE_METRICS = tuple(name.partition(".")[0] for name in USAGE)
-_WORDS = {
-    **dict.fromkeys(("true", "yes", "pass", "passed", "correct", "c"), 1.0),
-    **dict.fromkeys(("false", "no", "fail", "failed", "incorrect", "i", "n"), 0.0),
-    "p": 0.5,
-}
-"""What tools write in place of a number; Inspect has C, P, I and N."""
 
 
 def given(record: Record) -> dict[str, float]:
@@ -69,7 +36,7 @@ def given(record: Record) -> dict[str, float]:
     {'exact_match': 0.0, 'tone': 0.5, 'toxicity': 1.0}
     """
     found: dict[str, float] = {}
-    for name, paths in (("pass", _PASSED), ("score", _SCORE), ("", _SCORES)):
+    for name, paths in _TABLE["scores"].items():
         for path in paths:
             found |= {slug(one): number for one, number in _numbers(name, _at(record, path)) if one}
     for column, cell in record.items():
@@ -79,7 +46,13 @@ def given(record: Record) -> dict[str, float]:
     for name in names if isinstance(names, list) else ():
         if isinstance(name, str) and (number := as_number(record.get(name))) is not None:
             found[slug(name)] = number
-    return found | dict(_usage(record))
+    # What the answer took, from the first place that says it
+    for name, paths in USAGE.items():
+        for path, factor in paths.items():
+            if (number := as_number(_at(record, path))) is not None:
+                found[name] = number * factor
+                break
+    return found
 
 
 def is_given(column: str) -> bool:
@@ -98,8 +71,8 @@ def names_of_scores(record: Record) -> set[str]:
     ['bleu', 'latency', 'metrics']
     """
     listed = record.get("metrics")
-    paths = [*_PASSED, *_SCORE, *_SCORES, *(path for paths in USAGE.values() for path in paths), "metrics"]
-    heads = {path.split(".", 1)[0] for path in paths}
+    heads = {path.split(".", 1)[0] for paths in (*_TABLE["scores"].values(), *USAGE.values()) for path in paths}
+    heads.add("metrics")
     if isinstance(listed, list):
         heads.update(map(str, listed))
     return {name for name in record if name in heads or is_given(name)}
@@ -148,11 +121,11 @@ def as_number(found: Any) -> float | None:
     if isinstance(found, ShownNumber):
         found = found.number
     if isinstance(found, str):
-        text = found.strip().lower()
-        if text in _WORDS:
-            return _WORDS[text]
+        word = found.strip().lower()
+        if word in _TABLE["words"]:
+            return float(_TABLE["words"][word])
         try:
-            found = float(text)
+            found = float(word)
         except ValueError:
             return None
     return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
@@ -162,7 +135,7 @@ def _numbers(name: str, found: Any) -> Iterator[tuple[str, float]]:
     """The numbers in what a tool keeps under a name; those in objects and lists have names of their own."""
     if isinstance(found, list):
         for one in found:
-            own = next((one[key] for key in _NAMES if one.get(key)), "") if isinstance(one, Mapping) else ""
+            own = next((one[key] for key in _TABLE["names"] if one.get(key)), "") if isinstance(one, Mapping) else ""
             yield from _numbers(str(own), _value(one)) if own else ()
     elif isinstance(found, Mapping) and name and (one := _value(found)) is not None:
         yield from _numbers(name, one)
@@ -174,14 +147,7 @@ def _numbers(name: str, found: Any) -> Iterator[tuple[str, float]]:
 
 
 def _value(found: Mapping[str, Any]) -> Any:
-    return next((one for path in _VALUES if (one := _at(found, path)) is not None), None)
-
-
-def _usage(record: Record) -> Iterator[tuple[str, float]]:
-    for name, paths in USAGE.items():
-        found = ((as_number(_at(record, path)), factor) for path, factor in paths.items())
-        if (first := next((number * factor for number, factor in found if number is not None), None)) is not None:
-            yield name, first
+    return next((one for path in _TABLE["values"] if (one := _at(found, path)) is not None), None)
 
 
 def _at(record: Record, path: str) -> Any:

@@ -24,6 +24,7 @@ from answerkey.tasks.load.columns import (
     as_text,
     clean,
     columns_in,
+    complete,
     notes_on,
     release_name,
     repeat_of,
@@ -35,7 +36,6 @@ from answerkey.tasks.load.columns import (
     wide_option,
     with_other_columns,
 )
-from answerkey.tasks.load.formats.format import Format
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
@@ -158,12 +158,20 @@ def load(source: Source, out: Path) -> Loaded:
     mapped = [*source.paths.values(), *source.slices, *source.column_paths.values()]
     found = opened(rows, source.answers, source.chosen, source.wide, mapped)
     stager = _stager_of(
-        source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
+        source,
+        found,
+        notes,
+        known,
+        again=lambda: found.reading.rows(read(source.answers, out / "again", encoding=source.encoding)),
     )
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(found.rows, stager, staged, rejects)
-    if found.reading.convert:
-        notes.insert(0, _recognised(source, found.reading.format, n_rows, len(stager.releases)))
+    if found.reading.is_made:
+        format, n_releases = found.reading.format, len(stager.releases)
+        noun = format.releases if n_releases > 1 else format.releases[:-1]
+        releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
+        answers_there = f", {n_rows:,} answers" if n_rows else ""
+        notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{answers_there}")
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
@@ -172,16 +180,8 @@ def load(source: Source, out: Path) -> Loaded:
         known.close()
         contents["references"] = references.about()
     joined = str(known.file) if known else None
-    releases = tuple(sorted(stager.releases))
-    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, releases)
-
-
-def _recognised(source: Source, format: Format, n_rows: int = 0, n_releases: int = 0) -> str:
-    """The note that names the recognised format, with what is in the file where it was counted."""
-    noun = format.releases if n_releases > 1 else format.releases[:-1]
-    releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
-    rows = f", {n_rows:,} answers" if n_rows else ""
-    return f"{_name(source.answers)}: recognised as {format.title}{releases}{rows}"
+    named = tuple(sorted(stager.releases))
+    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, named)
 
 
 def _stager_of(
@@ -193,57 +193,66 @@ def _stager_of(
 ) -> Stager:
     """The stager for the rows of a source; adds to the `notes`.
 
-    `again` reads all rows once more, for columns that are missing in the first ones.
+    `again` reads all rows once more: the first ones may lack columns, and do not tell all that is among them.
 
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    reading = found.reading
+    reading, name = found.reading, _name(source.answers)
     try:
         columns = _columns_of(source, found.records, known, reading)
     except UserError:
-        later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
+        later = (raw.record for raw in again() if raw.record is not None)
         asked = {*source.paths.values(), *source.slices, *source.column_paths.values()}
         others = with_other_columns(later, asked)
         columns = _columns_of(source, [*found.records, *others], known, reading)
     if source.wide:
-        notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
+        notes.append(f"{name}: one release per column: {', '.join(source.wide)}")
     if reading.unread:
-        notes.append(f"{_name(source.answers)}: not read: {listed(reading.unread, 40)}")
+        notes.append(f"{name}: not read: {listed(reading.unread, 40)}")
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
     used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
-    said = notes_on(used, records, "--map", reading.convert is not None)
-    notes += [f"{_name(source.answers)}: {note}" for note in said]
+    said = notes_on(used, records, "--map", reading.is_made)
+    notes += [f"{name}: {note}" for note in said]
     # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
-    told = source.release or ("release" in columns.paths and not reading.convert)
-    by_file = {} if told else _releases_by_file(source, columns, reading.rows(again()), notes)
-    default_release = "" if source.release or by_file else _default_release(source, columns, notes)
+    told = source.release or ("release" in columns.paths and not reading.is_made)
+    by_file = {} if told else _releases_by_file(source, columns, again(), notes)
+    default_release = ""
+    if not (source.release or by_file or "release" in columns.paths):
+        if len(several(source.answers)) > 1:
+            raise UserError(
+                f"{name}: no column says which release answered; name it with --release, or evaluate the files of each "
+                "release on their own"
+            )
+        try:
+            default_release = release_name(stem(source.answers))
+        except ValueError as error:
+            raise UserError(f"{name}: {error}, or name it with --release") from error
+        notes.append(f"no release column and no --release: the release is called {default_release!r} after the file")
     if source.release and "release" in columns.guessed:
         named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
         if len(named) > 1:
             notes.append(
-                f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
+                f"{name}: --release {source.release} stands for all of {listed(list(named))} in the "
                 f"column {columns.paths['release']}; without it, each is a release"
             )
     filters = dict.fromkeys(
         str(raw.record["response_filter"])
-        for raw in (reading.rows(again()) if reading.format.name == "lm-eval" else ())
+        for raw in (again() if reading.format.name == "lm-eval" else ())
         if raw.record
     )
     if len(filters) > 1:
-        notes.append(
-            f"{_name(source.answers)}: the filters {listed(list(filters))} read the same outputs: each is a release"
-        )
+        notes.append(f"{name}: the filters {listed(list(filters))} read the same outputs: each is a release")
     id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
-        if not reading.convert:
-            id_columns = _columns_of_ids(columns, reading.rows(again()))
+        if not reading.is_made:
+            id_columns = _columns_of_ids(columns, again())
         hashed = " and ".join(["question", "references", *id_columns])
-        notes.append(f"{_name(source.answers)}: no id column; a hash of {hashed} serves as the id")
+        notes.append(f"{name}: no id column; a hash of {hashed} serves as the id")
 
     def answer_ids() -> Iterator[tuple[str | None, str]]:
-        for raw in reading.rows(again()):
+        for raw in again():
             with suppress(ValueError):
                 sample_id = clean(text_at(raw.record or {}, columns.paths, "id"))
                 if sample_id is not None:
@@ -255,7 +264,7 @@ def _stager_of(
         known=None if known is None else ReferenceJoin(known, answer_ids),
         default_release=default_release,
         by_file=by_file,
-        own_columns=not reading.convert,
+        own_columns=not reading.is_made,
         id_columns=id_columns,
         others=source.column_paths,
         by_filter=len(filters) > 1,
@@ -284,16 +293,6 @@ def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
     return tuple(names) if differ else ()
 
 
-def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
-    elsewhere = known.sliced if known else ()
-    taken = (*source.slices, *source.column_paths.values())
-    paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = reading.columns(paths, taken, records, called(source.answers), elsewhere)
-    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
-    _require(columns, records, source, known is not None, reading.format)
-    return columns
-
-
 def _name(source: str) -> str:
     # What follows the question mark of a URL may be a key.
     without_keys = (one.split("?", 1)[0] if URL.match(one) else one for one in several(source))
@@ -307,18 +306,29 @@ _WITHOUT: Mapping[Key, str] = {
 }
 
 
-def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
-    if format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
+def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
+    """The columns of the answers, as far as these records show them.
+
+    Raises:
+        UserError: a needed column is in none of them.
+    """
+    elsewhere = known.sliced if known else ()
+    taken = (*source.slices, *source.column_paths.values())
+    paths = {**source.paths, **(WIDE if source.wide else {})}
+    columns = complete(paths, taken, records, called(source.answers), elsewhere, made=reading.is_made)
+    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
+    if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
-            f"{_name(source.answers)}: it does not say which release answered ({format.title}); name it with --release"
+            f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
+            "--release"
         )
-    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not joined else ("answer",)
-    if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):
+    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not known else ("answer",)
+    if not known and columns.paths.keys().isdisjoint(("id", "question", "references")):
         needed = (*needed, "id")
     for key in needed:
         if key not in columns.paths:
-            if format is not PLAIN:
-                raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
+            if reading.is_made:
+                raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
             remedy = f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
             unnamed = key == "answer" and best == "COLUMN"
@@ -328,11 +338,12 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 right = f" --map references={columns.paths['answer']}" if key == "references" else ""
                 remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{right}"
             raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
-    if joined and "id" not in columns.paths:
+    if known and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
             f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
         )
+    return columns
 
 
 def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], notes: list[str]) -> dict[str, str]:
@@ -363,11 +374,12 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
         names = releases_of(files)
         notes.append(f"no release column and no --release: each file is a release: {listed(list(names.values()))}")
         return names
-    one, other = heads.values()
-    values = ({name: {str(record.get(name)) for record in head} for name in one[0]} for head in (one, other))
-    first, second = values
-    apart = [name for name in first if len(first[name] | second.get(name, set())) == 2 and len(first[name]) == 1]
-    apart = [name for name in apart if name not in columns.paths.values() and not first[name] & second[name]]
+    # Columns that have one value in each file, and not the same one
+    apart = []
+    for name in next(iter(heads.values()))[0]:
+        first, second = ({str(record.get(name)) for record in records} for records in heads.values())
+        if len(first) == len(second) == 1 and first != second and name not in columns.paths.values():
+            apart.append(name)
     if apart:
         raise UserError(
             f"{listed([str(file) for file in heads])}: both have the answers of {min(keys[0] & keys[1])[1]} to the "
@@ -375,22 +387,6 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
             + (f" (or {', '.join(apart[1:])})" if apart[1:] else "")
         )
     return {}
-
-
-def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
-    if "release" in columns.paths:
-        return ""
-    if len(several(source.answers)) > 1:
-        raise UserError(
-            f"{_name(source.answers)}: no column says which release answered; name it with --release, or evaluate the "
-            "files of each release on their own"
-        )
-    try:
-        name = release_name(stem(source.answers))
-    except ValueError as error:
-        raise UserError(f"{_name(source.answers)}: {error}, or name it with --release") from error
-    notes.append(f"no release column and no --release: the release is called {name!r} after the file")
-    return name
 
 
 def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
@@ -406,7 +402,8 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     # Recognise the columns
     name = called(source.references)
     found = opened(read(source.references, out, contents, source.encoding), source.references)
-    columns = replace(found.reading.columns(source.reference_paths, (), found.records, name), slices=source.slices)
+    columns = complete(source.reference_paths, (), found.records, name, made=found.reading.is_made)
+    columns = replace(columns, slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
@@ -423,7 +420,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
             for raw in batch:
                 reference = Reference.of(raw, columns, name)
                 if known.add(reference, raw, name):
-                    staged.append(reference.staged())
+                    staged.append({**reference._asdict(), "sample_hash": reference.hash})
             writer.write_table(pa.Table.from_pylist(staged, schema=reference_schema()))
     return known
 
@@ -512,11 +509,25 @@ class Stager:
         """
         if raw.record is None:
             raise ValueError(raw.error)
-        columns = self._columns_in(raw.record)
+        columns = self.columns
+        if self.own_columns:
+            names = tuple(raw.record)
+            if names not in self._shapes:
+                if len(self._shapes) >= _SHAPES:
+                    self._shapes.clear()
+                self._shapes[names] = columns_in(raw.record, columns)
+            columns = self._shapes[names]
         record, paths = raw.record, columns.paths
         record, shown_error = _without_errors(record, paths)
         own = Reference(**sample_fields(record, columns))
-        reference = self._joined(own, raw.file)
+        reference = own
+        if self.known is not None:
+            if isinstance(self.known, ReferenceJoin):
+                known = self.known.find(own.sample_id, raw.file)
+            else:
+                known = self.known.get(own.sample_id or "")
+            # An id that it lacks has no references, and validation says so
+            reference = known or own._replace(references=(), facts=(), incorrect_references=())
         if not reference.sample_id and "id" not in paths:
             cells = [[name, str(record.get(name))] for name in self.id_columns]
             reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
@@ -533,6 +544,15 @@ class Stager:
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references
+        given: dict[str, float] = {}
+        for path in paths["scores"].split("\n") if "scores" in paths else ():
+            given |= given_at(record, path)
+        slices = []
+        of_reference = dict(reference.slices)
+        for path in self.columns.slices:
+            text = clean(as_text(value(record, path)))
+            text = of_reference.get(path) if text is None else text
+            slices.append((path, "(none)" if text is None else text))
         others = self._others(record)
         key = sample_key(question, answer, reference.references, reference.facts, context, wrong, others)
         return {
@@ -553,35 +573,15 @@ class Stager:
             "context": context,
             "incorrect_references": wrong,
             "columns": [*others.items()] or None,
-            "given": self._given(record, paths),
+            "given": sorted(given.items()) or None,
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
-            "slices": self._slices(record, reference),
+            "slices": slices,
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release.
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
-
-    def _columns_in(self, record: Record) -> ColumnMap:
-        if not self.own_columns:
-            return self.columns
-        names = tuple(record)
-        if (columns := self._shapes.get(names)) is None:
-            if len(self._shapes) >= _SHAPES:
-                self._shapes.clear()
-            columns = self._shapes[names] = columns_in(record, self.columns)
-        return columns
-
-    def _joined(self, own: Reference, file: str | None) -> Reference:
-        """The row of the references file. An id that it lacks has no references, and validation says so."""
-        if self.known is None:
-            return own
-        if isinstance(self.known, ReferenceJoin):
-            reference = self.known.find(own.sample_id, file)
-        else:
-            reference = self.known.get(own.sample_id)
-        return reference or own._replace(references=(), facts=(), incorrect_references=())
 
     def _others(self, record: Record) -> dict[str, str]:
         """The columns that rubrics are about, as texts.
@@ -605,21 +605,3 @@ class Stager:
             if text is not None:
                 texts[name] = clean(text) or ""
         return texts
-
-    def _given(self, record: Record, paths: Mapping[Key, str]) -> list[tuple[str, float]] | None:
-        """The scores that came with the answer, by METRIC.FIELD in their order; None where there are none."""
-        found: dict[str, float] = {}
-        for path in paths["scores"].split("\n") if "scores" in paths else ():
-            found |= given_at(record, path)
-        return sorted(found.items()) or None
-
-    def _slices(self, record: Record, reference: Reference) -> list[tuple[str, str]]:
-        if not self.columns.slices:
-            return []
-        known = dict(reference.slices)
-        found = []
-        for path in self.columns.slices:
-            text = clean(as_text(value(record, path)))
-            text = known.get(path) if text is None else text
-            found.append((path, "(none)" if text is None else text))
-        return found

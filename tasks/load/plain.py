@@ -12,10 +12,9 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from functools import reduce
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 
@@ -93,48 +92,12 @@ def _uncompressed(name: str) -> Path:
     return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
-@contextmanager
-def plain(file: Path, work: Path, encoding: str, notes: list[str]) -> Iterator[Path]:
-    """The file itself, or a copy in `work` that is decompressed and in UTF-8; what was assumed is added to `notes`.
-
-    Args:
-        encoding: of a file of text; empty: it is found out.
+def decompressed(file: Path) -> Iterator[bytes]:
+    """The content of a compressed file, in pieces.
 
     Raises:
-        UserError: the file is damaged, not what its ending says, or in an encoding that cannot be told.
+        UserError: it is not compressed, or cut off or damaged.
     """
-    given, copies = file, list[Path]()
-    try:
-        with ExitStack() as done:
-            if file.suffix.lower() in COMPRESSED:
-                file = done.enter_context(_copied(work / f"plain-{Path(file.stem).name}", _decompressed(file)))
-                copies.append(file)
-            check_kind(file)
-            if kind_of(file.name) in TEXTS:
-                encoding = _checked(encoding) if encoding else _found_encoding(file, notes)
-                if encoding:
-                    file = done.enter_context(
-                        _copied(work / f"utf8-{given.stem}{file.suffix}", _decoded(file, encoding))
-                    )
-                    copies.append(file)
-            yield file
-    except UserError as error:
-        # A message names the file that was given.
-        raise UserError(reduce(lambda said, copy: said.replace(str(copy), str(given)), copies, str(error))) from error
-
-
-@contextmanager
-def _copied(copy: Path, pieces: Iterator[bytes]) -> Iterator[Path]:
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with copy.open("wb") as out:
-            out.writelines(pieces)
-        yield copy
-    finally:
-        copy.unlink(missing_ok=True)
-
-
-def _decompressed(file: Path) -> Iterator[bytes]:
     check_kind(file)
     try:
         with _opened(file) as content:
@@ -176,37 +139,49 @@ def check_kind(file: Path) -> None:
         )
 
 
-def _checked(encoding: str) -> str:
-    try:
-        return codecs.lookup(encoding).name
-    except LookupError as error:
-        raise UserError(
-            f"--encoding {encoding}: there is no such encoding; for instance utf-8, utf-16, windows-1252, gb18030"
-        ) from error
-
-
-def _found_encoding(file: Path, notes: list[str]) -> str:
+def encoding_of(file: Path, given: str, notes: list[str]) -> str:
     """The encoding of a text; empty where it is sound UTF-8, as it is to be.
 
     Where single characters of UTF-8 are damaged, they become U+FFFD, which validation finds.
+
+    Args:
+        given: the encoding that the user names; empty: it is found out.
+        notes: takes in what was assumed.
+
+    Raises:
+        UserError: there is no such encoding, the file is no text, or its encoding cannot be told.
     """
+    if given:
+        try:
+            return codecs.lookup(given).name
+        except LookupError as error:
+            raise UserError(
+                f"--encoding {given}: there is no such encoding; for instance utf-8, utf-16, windows-1252, gb18030"
+            ) from error
     with file.open("rb") as content:
         head = content.read(4096)
     encoding = _marked(head)
     if encoding is None:
         sample = _not_utf8(file)
-        if not sample or _some_utf8(sample):
-            return "utf-8" if sample else ""
+        if not sample:
+            return ""
+        # Where most of what is not ASCII is whole in UTF-8, the text is meant to be, and the rest is damaged
+        n_beyond = sum(byte > 127 for byte in sample)
+        n_whole = sum(byte > 127 for byte in sample.decode("utf-8", "ignore").encode())
+        if n_whole * 2 >= n_beyond:
+            return "utf-8"
         if b"\0" in head:
             raise UserError(f"{file}: this is not text: there are zero bytes in it; give CSV, JSON Lines or Parquet")
         encoding, others = _told(sample)
         if others:
             raise UserError(
                 f"{file}: the text is not UTF-8, and its encoding is not certain ({shown(encoding)}, or "
-                f"{', '.join(map(shown, others[:3]))}?); name it with --encoding; --encoding utf-8 quarantines the "
-                f"rows that it cannot decode"
+                f"{', '.join(map(shown, others[:3]))}?); save it as UTF-8 or name it with --encoding; --encoding utf-8 "
+                f"quarantines the rows that it cannot decode"
             )
-        notes.append(f"read as {shown(encoding)}, which was detected (--encoding overrides it)")
+        notes.append(
+            f"read as {shown(encoding)}, which was detected; if that is wrong, save it as UTF-8 or use --encoding"
+        )
     else:
         notes.append(f"read as {encoding.upper()}")
     return encoding
@@ -242,30 +217,19 @@ def _not_utf8(file: Path) -> bytes:
             while piece := content.read(_PIECE):
                 decoder.decode(piece)
             decoder.decode(b"", final=True)
+            return b""
         except UnicodeDecodeError:
             content.seek(0)
-            return _sample(content)
-    return b""
-
-
-def _sample(content: IO[bytes]) -> bytes:
-    lines, size = list[bytes](), 0
-    for line in content:
-        if not line.isascii():
-            # Of a long line, what stands around its first such byte.
-            place = next(i for i, byte in enumerate(line) if byte > 127)
-            lines.append(line[max(place - 200, 0) : place + 2000])
-            size += len(lines[-1])
-            if size > _SAMPLE:
-                break
+        lines, size = list[bytes](), 0
+        for line in content:
+            if not line.isascii():
+                # Of a long line, what stands around its first such byte.
+                place = next(i for i, byte in enumerate(line) if byte > 127)
+                lines.append(line[max(place - 200, 0) : place + 2000])
+                size += len(lines[-1])
+                if size > _SAMPLE:
+                    break
     return b"\n".join(lines)
-
-
-def _some_utf8(sample: bytes) -> bool:
-    """Whether most of what is not ASCII is whole in UTF-8: then the text is meant to be, and the rest is damaged."""
-    beyond = sum(byte > 127 for byte in sample)
-    whole = sum(byte > 127 for byte in sample.decode("utf-8", "ignore").encode())
-    return whole * 2 >= beyond
 
 
 def _told(sample: bytes) -> tuple[str, list[str]]:
@@ -283,17 +247,17 @@ def _told(sample: bytes) -> tuple[str, list[str]]:
     texts: dict[str, str] = {}
     for name in sorted(names, key=_CODE_PAGES.index):
         texts.setdefault(sample.decode(name, "replace"), name)
-    of_one_language = [name for text, name in texts.items() if _of_one_language(text)]
+    of_one_language = []
+    for text, name in texts.items():
+        letters = {char for char in text.lower() if char > "\x7f" and char.isalpha()}
+        if any(letters <= set(alphabet) for alphabet in _LETTERS):
+            of_one_language.append(name)
     names = of_one_language if len(of_one_language) == 1 else list(texts.values())
     return (names[0], names[1:]) if names else ("windows-1252", ["windows-1251", "gb18030"])
 
 
-def _of_one_language(text: str) -> bool:
-    letters = {char for char in text.lower() if char > "\x7f" and char.isalpha()}
-    return any(letters <= set(alphabet) for alphabet in _LETTERS)
-
-
-def _decoded(file: Path, encoding: str) -> Iterator[bytes]:
+def decoded(file: Path, encoding: str) -> Iterator[bytes]:
+    """The content of a text in UTF-8, in pieces."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     with file.open("rb") as content:
         for piece in itertools.chain(iter(lambda: content.read(_PIECE), b""), [b""]):
@@ -314,12 +278,22 @@ def with_ending(file: Path) -> Path:
     if binary and not binary[2]:
         raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")
     text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
-    ending = binary[2][0] if binary else _ending_of(text)
+    if binary:
+        ending = binary[2][0]
+    elif text.startswith("["):
+        ending = ".json"
+    elif not text.startswith("{"):
+        ending = ".csv"
+    else:
+        ending = ".json"
+        with suppress(ValueError, RecursionError):
+            if isinstance(json.loads(text.split("\n", 1)[0]), dict):
+                ending = ".jsonl"
     if ending in COMPRESSED:
         unpacked = file.with_name(f"{file.name}-unpacked")
         packed = file.rename(file.with_name(f"{file.name}{ending}"))
         with unpacked.open("wb") as out:
-            out.writelines(_decompressed(packed))
+            out.writelines(decompressed(packed))
         packed.unlink()
         return with_ending(unpacked.rename(file))
     return file.rename(file.with_name(f"{file.name}{ending}"))
@@ -441,14 +415,3 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Constant(None) if node.id == "nan" else node
-
-
-def _ending_of(text: str) -> str:
-    if text.startswith("["):
-        return ".json"
-    if not text.startswith("{"):
-        return ".csv"
-    try:
-        return ".jsonl" if isinstance(json.loads(text.split("\n", 1)[0]), dict) else ".json"
-    except (ValueError, RecursionError):
-        return ".json"

@@ -87,20 +87,17 @@ class ReferenceJoin:
             self._n_exact += 1
             return reference
         if self._matches is None:
-            self._matches = self._match_spellings()
+            ids_by_file = defaultdict[str | None, set[str]](set)
+            for name, answer_id in self._answer_ids():
+                ids_by_file[name].add(answer_id)
+            self._known_ids = by_plain_id(self._table.ids())
+            self._matches = {name: respelled(by_plain_id(ids), self._known_ids) for name, ids in ids_by_file.items()}
         spelling = self._matches.get(file, {}).get(sample_id)
         if spelling is None:
             self._unjoined[sample_id] = None
             return None
         self._joined[sample_id] = spelling
         return self._table.get(spelling)
-
-    def _match_spellings(self) -> dict[str | None, dict[str, str]]:
-        ids_by_file = defaultdict[str | None, set[str]](set)
-        for file, sample_id in self._answer_ids():
-            ids_by_file[file].add(sample_id)
-        self._known_ids = by_plain_id(self._table.ids())
-        return {file: respelled(by_plain_id(ids), self._known_ids) for file, ids in ids_by_file.items()}
 
     def notes(self, answers: str, references: str) -> list[str]:
         """Say which ids were joined though they are spelled otherwise, and which were not."""
@@ -162,12 +159,6 @@ class Reference(NamedTuple):
         return cls(
             sample_id, question, tuple(references or ()), tuple(facts or ()), cluster, (), (), tuple(wrong or ())
         )
-
-    def staged(self) -> dict[str, Any]:
-        """As a row of `references.parquet`."""
-        names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references")
-        fields = {name: getattr(self, name) for name in names}
-        return {**fields, "sample_hash": self.hash}
 
     @property
     def hash(self) -> str:

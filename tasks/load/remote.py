@@ -77,25 +77,24 @@ def download(url: str, work: Path) -> Path:
             with BucketStore(place["bucket"], work).read(place["name"]) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
         elif place := GOOGLE.match(url):
-            with _google().open_input_stream(place["object"]) as source, target.open("wb") as out:
+            from pyarrow import fs
+
+            # With the key or the login of the user, where there is one, and otherwise as anybody
+            login = Path.home() / ".config/gcloud/application_default_credentials.json"
+            known = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
+            google = fs.GcsFileSystem(anonymous=not known, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
+            with google.open_input_stream(place["object"]) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
         else:
             with scratch(work) as connection:
-                load_httpfs(connection)
+                # DuckDB's extension for URLs comes from its Python package; nothing is downloaded.
+                needs = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
+                connection.execute(f"LOAD {quoted(extension('httpfs', needs))}")
                 [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
             target.write_bytes(content)
     except (duckdb.Error, ValueError, OSError, Unreachable) as error:
         raise UserError(without_secrets(f"{url}: could not be read: {first_line(error)}")) from error
     return target
-
-
-def _google() -> Any:
-    """Google's storage: with the key or the login of the user, where there is one, and otherwise as anybody."""
-    from pyarrow import fs
-
-    login = Path.home() / ".config/gcloud/application_default_credentials.json"
-    known = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
-    return fs.GcsFileSystem(anonymous=not known, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
 
 
 def _fetch(url: str, target: Path) -> None:
@@ -120,12 +119,6 @@ def _fetch(url: str, target: Path) -> None:
         raise OSError(f"HTTP Error: {error.response.status_code} {error.response.reason_phrase}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error
-
-
-def load_httpfs(connection: Any) -> None:
-    """Load DuckDB's extension for URLs from its Python package; nothing is downloaded."""
-    needs = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
-    connection.execute(f"LOAD {quoted(extension('httpfs', needs))}")
 
 
 def first_line(error: object) -> str:

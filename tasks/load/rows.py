@@ -38,25 +38,23 @@ class Raw(NamedTuple):
 
 
 def read_lines(file: Path) -> Iterator[Raw]:
-    """The rows of JSON Lines."""
+    """The rows of JSON Lines, numbered by their lines from 1."""
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, start=1):
-            if text := line.strip():
-                yield parse_line(number, text)
-
-
-def parse_line(number: int, line: str) -> Raw:
-    """One line of a JSONL file, counted from 1."""
-    try:
-        record = JSON.decode(line)
-    except KeyTwice as error:
-        return Raw(number, None, f"line {number}: {error}", line)
-    except (ValueError, RecursionError) as error:
-        return Raw(number, None, f"line {number} is not JSON: {error}", line)
-    if not isinstance(record, dict):
-        return Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", line)
-    return Raw(number, record)
+            if not (text := line.strip()):
+                continue
+            try:
+                record = JSON.decode(text)
+            except KeyTwice as error:
+                yield Raw(number, None, f"line {number}: {error}", text)
+            except (ValueError, RecursionError) as error:
+                yield Raw(number, None, f"line {number} is not JSON: {error}", text)
+            else:
+                if isinstance(record, dict):
+                    yield Raw(number, record)
+                else:
+                    yield Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", text)
 
 
 def item_row(number: int, item: Any) -> Raw:
@@ -135,23 +133,21 @@ def read_archive(file: Path) -> Iterator[Raw]:
 
 
 def _decoded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    if entry.compress_type != _ZSTANDARD:
+        content = archive.read(entry)
+    else:
+        import pyarrow as pa
+
+        # The standard library learns this compression with Python 3.14 only. The header of an entry has 30 bytes and
+        # names.
+        file = archive.fp
+        assert file is not None
+        file.seek(entry.header_offset)
+        head = file.read(30)
+        file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), io.SEEK_CUR)
+        with pa.input_stream(io.BytesIO(file.read(entry.compress_size)), compression="zstd") as stream:
+            content = stream.read()
     try:
-        return JSON.decode(_content(archive, entry).decode("utf-8-sig"))
+        return JSON.decode(content.decode("utf-8-sig"))
     except KeyTwice as error:
         raise ValueError(f"{entry.filename}: {error}") from error
-
-
-def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    if entry.compress_type != _ZSTANDARD:
-        return archive.read(entry)
-    import pyarrow as pa
-
-    # The standard library learns this compression with Python 3.14 only. The header of an entry has 30 bytes and names.
-    file = archive.fp
-    assert file is not None
-    file.seek(entry.header_offset)
-    head = file.read(30)
-    file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), io.SEEK_CUR)
-    with pa.input_stream(io.BytesIO(file.read(entry.compress_size)), compression="zstd") as stream:
-        content: bytes = stream.read()
-    return content

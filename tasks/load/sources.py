@@ -9,7 +9,6 @@ import glob
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,12 +21,17 @@ from answerkey.tasks.load.columns import is_usual
 from answerkey.tasks.load.dialect import title_lines
 from answerkey.tasks.load.plain import (
     ARROW,
+    COMPRESSED,
     CSV,
     EXCEL,
     JSON_LINES,
     PARQUET,
+    TEXTS,
+    check_kind,
+    decoded,
+    decompressed,
+    encoding_of,
     kind_of,
-    plain,
     stem_of,
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
@@ -93,23 +97,22 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     if files is None:
         yield from _read_one(source, work, contents, encoding)
         return
-    if are_texts(files):
-        yield from _texts(files, work, contents, encoding)
-        return
-    last = 0
+    if len(files) > 1 and all(kind_of(file) == ".txt" and not URL.match(file) for file in files):
+        # Each is one answer, unless the first line of a table names columns
+        with Path(files[0]).open(encoding="utf-8-sig", errors="replace") as text:
+            names = re.split("[,;\t|]", text.readline(_LONGEST_HEAD).strip())
+        if not any(map(is_usual, names)):
+            yield from _texts(files, work, contents, encoding)
+            return
+    n_before = n_rows = 0
     for file_name in files:
-        before = last
-        for raw in among_others(_read_one(file_name, work, contents, encoding), file_name, before):
-            last = raw.row
-            yield raw
-
-
-def are_texts(files: Sequence[str]) -> bool:
-    """Whether each of several files is one answer: texts, and not tables whose first line names columns."""
-    if len(files) < 2 or any(kind_of(file) != ".txt" or URL.match(file) for file in files):
-        return False
-    with Path(files[0]).open(encoding="utf-8-sig", errors="replace") as text:
-        return not any(map(is_usual, re.split("[,;\t|]", text.readline(_LONGEST_HEAD).strip())))
+        columns, shown = columns_of_path(file_name), _shown(file_name)
+        for raw in _read_one(file_name, work, contents, encoding):
+            n_rows = n_before + raw.row
+            record = raw.record if raw.record is None else {**columns, **raw.record}
+            error = raw.error and f"{shown}: {raw.error}"
+            yield Raw(n_rows, record, error, raw.text, raw.document, shown, raw.row)
+        n_before = n_rows
 
 
 def _texts(files: Sequence[str], work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:
@@ -140,15 +143,6 @@ def releases_of(files: Sequence[str]) -> dict[str, str]:
     return {_shown(file): name for file, name in zip(files, names, strict=True)}
 
 
-def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
-    """The rows of one of several files, after `before` rows of other files, with the columns in its path."""
-    columns, shown = columns_of_path(file_name), _shown(file_name)
-    for raw in rows:
-        record = raw.record if raw.record is None else {**columns, **raw.record}
-        error = raw.error and f"{shown}: {raw.error}"
-        yield Raw(before + raw.row, record, error, raw.text, raw.document, shown, raw.row)
-
-
 def check_there(source: str) -> None:
     """Find out before anything is read whether files on this machine are there; URLs are not looked at.
 
@@ -176,18 +170,6 @@ def _check_file(shown: str, file: Path) -> None:
         raise UserError(f"{shown}: the file is empty; it needs at least one row")
 
 
-def fixed_part(source: str) -> str:
-    """The folder that all files of a pattern are in; empty where the source is no pattern.
-
-    >>> fixed_part("answers/release=*/*.jsonl"), fixed_part("answers.jsonl")
-    ('answers', '')
-    """
-    pattern = bool(WILDCARD.search(source)) and (S3.match(source) or not URL.match(source))
-    if not pattern or Path(source).is_file():
-        return ""
-    return WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
-
-
 def stem(source: str) -> str:
     """The name of a file, URL, table's file or folder without its ending; of a pattern, that of its folder.
 
@@ -196,7 +178,9 @@ def stem(source: str) -> str:
     """
     # A login in an address is no part of a name, which is kept and shown.
     file = re.sub(r"://[^/]*@", "://", source).split("::", maxsplit=1)[0]
-    file = fixed_part(file) or file
+    if WILDCARD.search(file) and (S3.match(file) or not URL.match(file)) and not Path(file).is_file():
+        # The folder that all files of a pattern are in
+        file = WILDCARD.split(file, maxsplit=1)[0].rpartition("/")[0] or file
     return stem_of(file.split("?", maxsplit=1)[0])
 
 
@@ -215,19 +199,16 @@ def _shown(source: str) -> str:
     return "-" if Path(source).parent.name.startswith(STANDARD_INPUT) else without_secrets(source)
 
 
-def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
+def files_of(source: str) -> list[str] | None:
     """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
-
-    Args:
-        supported: what a message offers where there is none.
 
     Raises:
         UserError: no file is given, or a folder or a pattern has none of a known kind.
     """
     if not (given := several(source)):
-        raise UserError(f"no file is given; give {supported}")
+        raise UserError(f"no file is given; give {SUPPORTED}")
     if len(given) > 1:
-        return [file for one in given for file in files_of(one, supported) or [one]]
+        return [file for one in given for file in files_of(one) or [one]]
     if TABLE.match(source) or SHEET.match(source):
         return None
     place, pattern = S3.match(source), WILDCARD.search(source) is not None
@@ -244,7 +225,7 @@ def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
     known = [name for name in found if kind_of(name) in _KINDS and Path(name).name[0] not in "._"]
     if not known:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
-        raise UserError(f"{_shown(source)}: {there}; give {supported}")
+        raise UserError(f"{_shown(source)}: {there}; give {SUPPORTED}")
     return sorted(known)
 
 
@@ -319,45 +300,47 @@ def local(
     Raises:
         UserError: as `read`. An error raised within the context names the source, not the copy.
     """
-    shown, copy = _shown(source), None
-    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _KINDS:
+    shown = _shown(source)
+    name = source.split("?", 1)[0] if URL.match(source) else source
+    if kind_of(name) not in _KINDS:
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
-    notes = list[str]()
+    file = Path(source)
+    notes, copies = list[str](), list[Path]()
+
+    def copied(prefix: str, content: Iterator[bytes]) -> Path:
+        work.mkdir(parents=True, exist_ok=True)
+        copies.append(work / f"{prefix}-{stem_of(file.name)}{kind_of(file.name)}")
+        with copies[-1].open("wb") as out:
+            out.writelines(content)
+        return copies[-1]
+
     try:
-        file = copy = download(source, work) if URL.match(source) else Path(source)
+        if URL.match(source):
+            copies.append(file := download(source, work))
         _check_file(shown, file)
         if contents is not None:
             contents.add(file)
-        with plain(file, work, encoding, notes) as readable:
-            if kind_of(readable.name) in PARQUET:
-                _check_parquet_names(readable)
-            if table and kind_of(readable.name) in CSV and (above := title_lines(readable)):
-                notes.append(left_out(" ".join(above)))
-            if contents is not None:
-                for what in notes:
-                    contents.assumed.setdefault(what, []).append(Path(name).name)
-            yield readable
+        if file.suffix.lower() in COMPRESSED:
+            file = copied("plain", decompressed(file))
+        check_kind(file)
+        if kind_of(file.name) in TEXTS and (other_encoding := encoding_of(file, encoding, notes)):
+            file = copied("utf8", decoded(file, other_encoding))
+        if table and kind_of(file.name) in CSV and (above := title_lines(file)):
+            notes.append(left_out(" ".join(above)))
+        if contents is not None:
+            for what in notes:
+                contents.assumed.setdefault(what, []).append(Path(name).name)
+        yield file
     except UserError as error:
-        raise UserError(str(error).replace(str(copy), shown)) from error
+        # A message names the source that was given
+        message = str(error)
+        for copy in (*copies, source):
+            message = message.replace(str(copy), shown)
+        raise UserError(message) from error
     finally:
-        if copy and URL.match(source):
+        for copy in copies:
             copy.unlink(missing_ok=True)
-
-
-def _check_parquet_names(file: Path) -> None:
-    """Raise UserError if columns of a Parquet file share a name, as DuckDB sees names."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        names = pq.read_schema(file).names
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        # It is said where the rows are read.
-        return
-    alike = Counter(map(str.casefold, names))
-    if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
-        raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
 
 
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {

@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,18 @@ def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
     """The rows of a Parquet file.
 
     Raises:
-        UserError: it is not a Parquet file.
+        UserError: it is not a Parquet file, or columns share a name, as DuckDB sees names.
     """
     import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
+    # What is damaged is said where the rows are read
+    with suppress(pa.ArrowException, OSError, UnicodeDecodeError):
+        names = pq.read_schema(file).names
+        alike = Counter(map(str.casefold, names))
+        if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
+            raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
     with scratch(work) as connection:
         try:
             yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
@@ -96,11 +104,6 @@ def _column_names(header: list[str], file: Path) -> list[str]:
     return names
 
 
-def table_name(*parts: str) -> str:
-    """The name of a table in SQL, each of whose parts may be SCHEMA.TABLE."""
-    return ".".join('"' + one.replace('"', '""') + '"' for part in parts for one in part.split("."))
-
-
 def read_table(file: Path, table: str) -> Iterator[Raw]:
     """The rows of a table, or of a view of tables, in a DuckDB file; `table` may be SCHEMA.TABLE.
 
@@ -112,7 +115,7 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     if not file.is_file():
         raise UserError(f"{file}: there is no such DuckDB file")
     check_kind(file)
-    name = table_name(table)
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
         # A view in a file from elsewhere must not read other files of this machine or fetch anything, and its use of
         # memory, disk and time is limited.

@@ -47,7 +47,11 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
             book._date_formats = set()
             try:
                 chosen = _chosen(file, book, sheet)
-                yield from _rows(file, chosen, _merged(file, chosen.title), notes)
+                merged = []
+                if _occurs(file, "xl/worksheets/", b"<mergeCell "):
+                    # To know merged cells, openpyxl has to read all of a workbook
+                    merged = list(openpyxl.load_workbook(file, data_only=True)[chosen.title].merged_cells.ranges)
+                yield from _rows(file, chosen, merged, notes)
             finally:
                 book.close()
     except UserError:
@@ -87,15 +91,6 @@ def _first(sheet: Any) -> int | None:
     """The number of the first row that is not blank, from 1."""
     rows = enumerate(sheet.iter_rows(values_only=True), start=1)
     return next((number for number, row in rows if any(value is not None for value in row)), None)
-
-
-def _merged(file: Path, sheet: str) -> list[Any]:
-    """The ranges of merged cells in a sheet. To know them, openpyxl has to read all of a workbook."""
-    import openpyxl
-
-    if not _occurs(file, "xl/worksheets/", b"<mergeCell "):
-        return []
-    return list(openpyxl.load_workbook(file, data_only=True)[sheet].merged_cells.ranges)
 
 
 def _occurs(file: Path, folder: str, mark: bytes) -> bool:

@@ -16,6 +16,7 @@ from answerkey.tasks.load.columns import (
     ColumnMap,
     as_text,
     clean,
+    complete,
     is_there,
     steps,
     usual_names,
@@ -130,7 +131,9 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
             answers, are not there; a row cannot be read.
     """
     found = opened(read(question_set.source, work), question_set.source)
-    columns = found.reading.columns(question_set.paths, question_set.slices, found.records, _shown(question_set))
+    columns = complete(
+        question_set.paths, question_set.slices, found.records, _shown(question_set), made=found.reading.is_made
+    )
     _require(question_set, columns)
     places = _places(question_set, template, columns, found.records)
     seen: dict[str, str] = {}

@@ -102,7 +102,11 @@ def parse_condition(text: object) -> Condition:
         try:
             with time_limit(connection, _CHECK_S):
                 plain = _statement(connection, "true")
-                clause = _clause(_statement(connection, text), text, plain)
+                statement = _statement(connection, text)
+                nodes = [{**one["node"], "where_clause": None} for one in statement["statements"]]
+                if nodes != [{**one["node"], "where_clause": None} for one in plain["statements"]]:
+                    raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
+                clause = statement["statements"][0]["node"]["where_clause"]
                 if problem := next(_problems(clause), ""):
                     raise UserError(f"{text!r}: {problem}")
                 columns: dict[str, str] = {}
@@ -113,7 +117,8 @@ def parse_condition(text: object) -> Condition:
                 nulls = ", ".join(f"NULL::VARIANT AS {column}" for column in ("unused", *columns.values()))
                 connection.execute(f"EXPLAIN SELECT {expression} FROM (SELECT {nulls})")
         except duckdb.Error as error:
-            raise UserError(f"{text!r}: {_said(error)}") from error
+            said = re.sub("^[A-Z][a-z]+ Error: ", "", str(error).strip().splitlines()[0].rstrip(".!"))
+            raise UserError(f"{text!r}: {said}") from error
         except RecursionError as error:
             raise UserError(f"{text!r}: is nested too deep") from error
     return Condition(text, expression, columns)
@@ -127,16 +132,6 @@ def _statement(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
     if tree["error"]:
         raise UserError(f"{text!r}: {tree['error_message']}; write SQL, like metadata.environment = 'production'")
     return tree
-
-
-def _clause(statement: Any, text: str, plain: Any) -> Any:
-    """The tree of the condition alone; `plain` is the same statement with another condition."""
-    nodes = [one["node"] for one in statement["statements"]]
-    if [{**node, "where_clause": None} for node in nodes] != [
-        {**one["node"], "where_clause": None} for one in plain["statements"]
-    ]:
-        raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
-    return nodes[0]["where_clause"]
 
 
 def _rewritten(node: Any, columns: dict[str, str]) -> Any:
@@ -211,8 +206,3 @@ def _compared(node: dict[str, Any]) -> dict[str, Any]:
     about = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
     missing = {side: {**about, "type": "OPERATOR_IS_NULL", "children": [node[side]]} for side in ("left", "right")}
     return {**about, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **missing}]}
-
-
-def _said(error: duckdb.Error) -> str:
-    said = str(error).strip().splitlines()[0].rstrip(".!")
-    return re.sub("^[A-Z][a-z]+ Error: ", "", said)

@@ -176,13 +176,6 @@ class Funnel(Selected):
     watermark: str | None = None
 
 
-def _selected(prepared: Prepared, counts: Mapping[str, int]) -> dict[str, object]:
-    """Return the fields of `Selected`."""
-    buckets = {bucket: counts.get(bucket, 0) for bucket in ("disabled", "filtered", "sampled_out", "quarantined")}
-    names = {"rule": prepared.rule.name, "metric": prepared.rule.metric, "signature": prepared.metric.signature}
-    return {**names, "seen": prepared.selection.seen, **buckets}
-
-
 def preview(prepared: Prepared) -> Preview:
     """Count what a run would do; no judge is asked, and nothing changes.
 
@@ -194,10 +187,16 @@ def preview(prepared: Prepared) -> Preview:
     with scratch(Path(prepared.accepted).parent) as connection:
         rows = connection.execute(_SQL["shown"], {**files, "most": _MAX_SHOWN}).fetchall()
     taken = rows[0][0] if rows else 0
-    counts = dict(prepared.selection.counts)
-    counts["quarantined"] = counts.get("quarantined", 0) + counts.get("sampled", 0) - taken
+    counts = prepared.selection.counts
     return Preview(
-        **_selected(prepared, counts),  # type: ignore[arg-type]
+        rule=prepared.rule.name,
+        metric=prepared.rule.metric,
+        signature=prepared.metric.signature,
+        seen=prepared.selection.seen,
+        disabled=counts.get("disabled", 0),
+        filtered=counts.get("filtered", 0),
+        sampled_out=counts.get("sampled_out", 0),
+        quarantined=counts.get("quarantined", 0) + counts.get("sampled", 0) - taken,
         taken=taken,
         measured=prepared.todo,
         estimate=next(iter(estimate_costs(prepared.plan)), None) if prepared.plan else None,
@@ -258,8 +257,10 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         warehouse.execute("DELETE FROM trace_funnels WHERE run_id = ? AND rule = ?", [run_id, rule.name])
         warehouse.execute(_SQL["add_funnel"], {**about, **columns})
     return Funnel(
-        **_selected(prepared, counts),  # type: ignore[arg-type]
-        **{column: columns[column] for column in ("scored", "undefined", "failed", "skipped", "again", "measured")},
+        rule=rule.name,
+        metric=rule.metric,
+        signature=metric.signature,
+        **columns,
         field=metric.headline,
         mean=mean,
         low=interval and interval.low,

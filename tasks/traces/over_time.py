@@ -75,7 +75,12 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> History
         there = f"there are {', '.join(rules)}" if rules else "none has run yet: answerkey score-traces runs them"
         raise UserError(f"{rule}: no rule of this name has scored traces in {home}; {there}")
     known = [".".join(pair) for pair in home.rows(_SQL["fields"], {"rule": rule})]
-    main = _main_field(rules[rule], known)
+    try:
+        [made] = create([rules[rule]])
+        main = f"{made.name}.{made.headline}"
+    except UserError:
+        # Its code is not here, but its numbers are.
+        main = known[0] if known else rules[rule]
     name = field if field in known else f"{main.partition('.')[0]}.{field}" if field else main
     if field and name not in known:
         raise UserError(f"{field}: the traces of the rule {rule} have {', '.join(known) or 'no numbers'}")
@@ -95,16 +100,6 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> History
     newest_method = comparable[-1][2] if comparable else 0
     alike = {start: histogram for start, histogram, method in comparable if method == newest_method > 0}
     return History(name, tuple(periods), _drift(_field(metric, field), name, by, alike))
-
-
-def _main_field(metric: str, known: Sequence[str]) -> str:
-    """Return METRIC.FIELD of the main field of a rule's metric, out of those that its traces have."""
-    try:
-        [made] = create([metric])
-    except UserError:
-        # Its code is not here, but its numbers are.
-        return known[0] if known else metric
-    return f"{made.name}.{made.headline}"
 
 
 def _field(metric: str, name: str) -> Field | None:

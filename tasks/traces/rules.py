@@ -190,10 +190,25 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
     Raises:
         UserError: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
     """
-    files = [file for place in places for file in _files(Path(place))]
+    files: list[Path] = []
+    for place in map(Path, places):
+        if not place.exists():
+            raise UserError(f"{place}: there is no such file or folder of rules")
+        folder = [file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending)]
+        if place.is_dir() and not folder:
+            raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
+        files += sorted(folder) if place.is_dir() else [place.resolve()]
     rules: dict[str, Rule] = {}
     problems: list[str] = []
-    for located in [document for file in dict.fromkeys(files) for document in _documents(read_located(file))]:
+    documents: list[Located] = []
+    for file in dict.fromkeys(files):
+        located = read_located(file)
+        content = located.content
+        if isinstance(content, dict) and set(content) == {"rules"} and isinstance(content["rules"], list):
+            documents += [located.inside(f"rules[{n}]") for n in range(len(content["rules"]))]
+        else:
+            documents.append(located)
+    for located in documents:
         try:
             rule = _rule(located)
         except UserError as error:
@@ -209,24 +224,6 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
         if name not in rules:
             raise UserError(f"--rule {name}: there is no rule of this name; {choice(name, [*rules])}")
     return tuple(rule for rule in rules.values() if not only or rule.name in only)
-
-
-def _files(place: Path) -> list[Path]:
-    if place.is_file():
-        return [place.resolve()]
-    if not place.is_dir():
-        raise UserError(f"{place}: there is no such file or folder of rules")
-    files = sorted(file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending))
-    if not files:
-        raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
-    return files
-
-
-def _documents(located: Located) -> list[Located]:
-    content = located.content
-    if isinstance(content, dict) and set(content) == {"rules"} and isinstance(content["rules"], list):
-        return [located.inside(f"rules[{n}]") for n in range(len(content["rules"]))]
-    return [located]
 
 
 def _rule(located: Located) -> Rule:

@@ -25,7 +25,7 @@ from answerkey.tasks.load.plain import Spelled, as_json
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.rows import Raw, Record
-from answerkey.tasks.load.sources import check_there, files_of, read
+from answerkey.tasks.load.sources import Contents, check_there, files_of, read
 from answerkey.tasks.traces.rules import KEYS, MAPPED, Rule, instant
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -130,32 +130,23 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     # The trace is what is scored, also where several are about one question of a data set.
     paths: dict[Any, str] = {**rule.mapping, "id": _ID}
     paths.pop("key", None)
-    known, joined = _references(rule, home), dict[str, Reference]()
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
-    seen = _Seen()
     with scratch(out) as connection:
         last_run = _recall(connection, rule, home, out)
-        batches = _decisions(connection, rule, out, _statement(rule, window, last_run.watermark), seen)
-        traces = (trace for batch in batches for trace in _traces(batch, rule, seen, known, joined))
-        stage_rows(
-            traces, Stager(ColumnMap(paths, (), ()), rule.name, joined if rule.dataset else None), staged, rejects
-        )
-        _check(rule, seen, last_run)
-        notes = [*_notes(connection, rule, seen), *([] if window.backfill else _left_out(connection, rule, last_run))]
+        references: dict[str, Reference] = {}
+        if rule.dataset:
+            rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
+            references = {row[0]: Reference.stored(row) for row in rows}
+        selector = _Selector(connection, rule, references)
+        stager = Stager(ColumnMap(paths, (), ()), rule.name, selector.joined if rule.dataset else None)
+        stage_rows(selector.traces(out, *_statement(rule, window, last_run.watermark)), stager, staged, rejects)
+        selector.check(last_run)
+        notes = [*selector.notes(), *([] if window.backfill else selector.left_out(last_run))]
         write_parquet(connection, _SQL["looked_at"], decided)
         # A trace that claims to come from the future would make all others late.
         [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
         counts = dict(connection.execute(_SQL["counts"]).fetchall())
     return Selection(str(decided), str(staged), str(rejects), counts, again, instant(newest), last_run, tuple(notes))
-
-
-def _references(rule: Rule, home: Home) -> dict[str, Reference]:
-    """Return the newest version of the rule's data set, by sample id."""
-    if not rule.dataset:
-        return {}
-    version = newest_version(rule, home)
-    rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": version})
-    return {row[0]: Reference.stored(row) for row in rows}
 
 
 def newest_version(rule: Rule, home: Home) -> str:
@@ -230,75 +221,175 @@ def _columns(rule: Rule) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """How many rows have something at a path: of all rows that can be read, and of the sampled ones."""
+class _Selector:
+    """Decides on the rows of a rule's source, and counts what it has seen of them."""
 
+    connection: duckdb.DuckDBPyConnection
+    rule: Rule
+    references: Mapping[str, Reference]
+    """Those of the rule's data set, by sample id."""
+    joined: dict[str, Reference] = field(default_factory=dict)
+    """The reference of each sampled trace, by trace id."""
+    contents: Contents = field(default_factory=Contents)
     n_records: int = 0
     n_sampled: int = 0
     at: Counter[str] = field(default_factory=Counter)
+    """By path: how many rows that can be read have something there."""
     mapped: Counter[str] = field(default_factory=Counter)
+    """By key of the mapping: how many sampled rows have something at its path."""
     quoted: list[str] | None = None
     """The mapped paths whose texts have the quotes of JSON; None before there is a sampled trace."""
 
+    def traces(self, out: Path, statement: str, parameters: Mapping[str, Any]) -> Iterator[Raw]:
+        """Yield the sampled rows of the source for the loader, and those that cannot be scored, as unreadable ones."""
+        import duckdb
+        import pyarrow as pa
 
-def _decisions(
-    connection: duckdb.DuckDBPyConnection,
-    rule: Rule,
-    out: Path,
-    statement: tuple[str, Mapping[str, Any]],
-    seen: _Seen,
-) -> Iterator[list[tuple[Raw, str, str, str]]]:
-    """Decide on the rows of a source, a batch at a time.
+        columns, deadline = _columns(self.rule), time.monotonic() + _LIMIT_S
+        text = pa.string()
+        types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
+        types |= dict.fromkeys(("problem", *columns.values()), text)
+        files = _files(self.rule.source)
+        rows = AS_IT_STANDS.rows(read("\n".join(files), out, self.contents) if files else iter(()))
+        while batch := list(islice(rows, _BATCH)):
+            described = [self._described(raw, columns) for raw in batch]
+            self.connection.register("batch", pa.Table.from_pylist(described, schema=pa.schema(types)))
+            try:
+                with time_limit(self.connection, deadline - time.monotonic()):
+                    decisions = self.connection.execute(statement, parameters).fetchall()
+            except duckdb.InterruptException as error:
+                raise UserError(
+                    f"{self.rule.line('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
+                    "split the source"
+                ) from error
+            decision_by_row = {row: decision for row, *decision in decisions}
+            # A bucket is empty where a row is not looked at
+            yield from self._staged([(raw, *decision_by_row[raw.row]) for raw in batch])
 
-    Yields:
-        The rows with their trace id, their bucket (empty if they are not looked at) and the reason.
-    """
-    import duckdb
+    def _described(self, raw: Raw, columns: Mapping[str, str]) -> dict[str, Any]:
+        """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
+        rule = self.rule
+        row = {"row": raw.row, "problem": raw.error}
+        found: dict[str, Any] = {}
+        if raw.record is not None:
+            self.n_records += 1
+            try:
+                for path in (rule.id, rule.time, *columns):
+                    found[path] = value(raw.record, path)
+                    self.at[path] += found[path] is not None or is_there(raw.record, path)
+                row |= {column: clean(_json(found[path])) for path, column in columns.items()}
+            except (ValueError, RecursionError) as error:
+                row["problem"] = f"{path}: {error}"
+        given_id = found.get(rule.id)
+        trace_id = "" if isinstance(given_id, bool | Mapping | list) or given_id is None else str(given_id).strip()
+        moment = instant(found.get(rule.time))
+        if not 0 < len(trace_id) <= _MAX_ID_CHARS:
+            trace_id = ""
+            row["problem"] = (
+                row["problem"] or f"the id ({rule.id}) is missing, or is no text or number of a usual length"
+            )
+        if moment is None:
+            why = f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970"
+            row["problem"] = row["problem"] or why
+        if not trace_id:
+            content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
+            trace_id = f"#{content_hash([content])}"
+        trace_id = clean(trace_id) or ""
+        sampled = in_sample(rule.name, trace_id, rule.sampling)
+        return row | {"trace_id": trace_id, "time": moment, "sampled": sampled}
 
-    files, columns, deadline = _files(rule.source), _columns(rule), time.monotonic() + _LIMIT_S
-    rows = AS_IT_STANDS.rows(read("\n".join(files), out) if files else iter(()))
-    while batch := list(islice(rows, _BATCH)):
-        connection.register("batch", _table([_described(raw, rule, columns, seen) for raw in batch], columns))
-        try:
-            with time_limit(connection, deadline - time.monotonic()):
-                decisions = connection.execute(*statement).fetchall()
-        except duckdb.InterruptException as error:
+    def _staged(self, batch: Sequence[tuple[Raw, str, str, str]]) -> Iterator[Raw]:
+        """Yield what the loader is to stage of rows, each with its trace id, its bucket and the reason."""
+        mapping = self.rule.mapping
+        sampled = [raw.record for raw, _, bucket, _ in batch if bucket == "sampled" and raw.record is not None]
+        self.n_sampled += len(sampled)
+        self.mapped.update(key for record in sampled for key, path in mapping.items() if is_there(record, path))
+        if self.quoted is None and sampled:
+            self.quoted = [path for path in dict.fromkeys(mapping.values()) if _all_quoted(sampled, path)]
+        for raw, trace_id, bucket, reason in batch:
+            record, error = None, reason
+            if bucket == "sampled" and raw.record is not None:
+                try:
+                    texts = {
+                        path: text for path in self.quoted or () if isinstance(text := value(raw.record, path), str)
+                    }
+                    record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}, _ID: trace_id}
+                    key = clean(as_text(value(record, mapping.get("key")))) or ""
+                    if reference := self.references.get(key):
+                        self.joined[trace_id] = reference._replace(sample_id=trace_id)
+                except ValueError as problem:
+                    record, error = None, str(problem)
+            if record is not None:
+                yield raw._replace(record=record)
+            elif bucket in ("sampled", "quarantined"):
+                text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
+                yield raw._replace(record=None, error=error, text=text)
+
+    def check(self, last_run: LastRun) -> None:
+        """Check that the paths to id, time and answer lead somewhere: otherwise all traces would be scored as blank.
+
+        Where traces were scored by the same mapping before, these few have no answer.
+
+        Raises:
+            UserError: one of them leads nowhere in any row.
+        """
+        rule = self.rule
+        for key, path in (("id", rule.id), ("time", rule.time)):
+            if self.n_records and not self.at[path]:
+                raise UserError(
+                    f"{rule.line(key)}: {key}: none of the {self.n_records:,} rows in {without_secrets(rule.source)} "
+                    f"has anything at {path!r}; write where the {key} of a trace is"
+                )
+        known = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
+        if self.n_sampled and not self.mapped["answer"] and not known:
             raise UserError(
-                f"{rule.line('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or split the "
-                "source"
-            ) from error
-        of_row = {row: decision for row, *decision in decisions}
-        yield [(raw, *of_row[raw.row]) for raw in batch]
+                f"{rule.line('mapping.answer')}: mapping.answer: none of the {self.n_sampled:,} sampled traces has "
+                f"anything at {rule.mapping['answer']!r}; write where the answer of a trace is"
+            )
 
+    def notes(self) -> Iterator[str]:
+        """Yield lines about files, and paths that lead nowhere or to something that users may not expect."""
+        rule = self.rule
+        yield from (f"{rule.name}: {note}" for note in self.contents.notes())
+        for path in _columns(rule):
+            # What must be absent is often in no trace at all.
+            absent = rf"{re.escape(path)}\s+is\s+null"
+            wanted_absent = any(re.search(absent, condition.text, re.IGNORECASE) for condition in rule.where)
+            if self.n_records and not self.at[path] and not wanted_absent:
+                none = f"none of the {self.n_records:,} rows has anything at {path!r}"
+                yield f"{rule.name}: {none}, which a condition looks at"
+        for reason, n in self.connection.execute(_SQL["unknown"], {"unknown": _UNKNOWN}).fetchall():
+            problem = f"{reason.removeprefix(_UNKNOWN)!r} cannot be evaluated for {n:,} of {self.n_records:,} rows"
+            if n == self.n_records:
+                raise UserError(f"{rule.line('where')}: where: {problem}; {_CAST}")
+            yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
+        for key in MAPPED:
+            if self.n_sampled and key in rule.mapping and not self.mapped[key]:
+                yield (
+                    f"{rule.line(f'mapping.{key}')}: none of the {self.n_sampled:,} sampled traces has anything at "
+                    f"{rule.mapping[key]!r}, which is mapped to {key}"
+                )
+        for path in self.quoted or ():
+            yield f"{rule.name}: the texts at {path!r} are JSON in quotes, and are read as what they say"
 
-def _described(raw: Raw, rule: Rule, columns: Mapping[str, str], seen: _Seen) -> dict[str, Any]:
-    """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
-    row = {"row": raw.row, "problem": raw.error}
-    found: dict[str, Any] = {}
-    if raw.record is not None:
-        seen.n_records += 1
-        try:
-            for path in (rule.id, rule.time, *columns):
-                found[path] = value(raw.record, path)
-                seen.at[path] += found[path] is not None or is_there(raw.record, path)
-            row |= {column: clean(_json(found[path])) for path, column in columns.items()}
-        except (ValueError, RecursionError) as error:
-            row["problem"] = f"{path}: {error}"
-    given_id = found.get(rule.id)
-    trace_id = "" if isinstance(given_id, bool | Mapping | list) or given_id is None else str(given_id).strip()
-    moment = instant(found.get(rule.time))
-    if not 0 < len(trace_id) <= _MAX_ID_CHARS:
-        trace_id = ""
-        row["problem"] = row["problem"] or f"the id ({rule.id}) is missing, or is no text or number of a usual length"
-    if moment is None:
-        why = f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970"
-        row["problem"] = row["problem"] or why
-    if not trace_id:
-        content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
-        trace_id = f"#{content_hash([content])}"
-    trace_id = clean(trace_id) or ""
-    sampled = in_sample(rule.name, trace_id, rule.sampling)
-    return row | {"trace_id": trace_id, "time": moment, "sampled": sampled}
+    def left_out(self, last_run: LastRun) -> Iterator[str]:
+        """Yield lines about traces that only a backfill looks at, where their number may surprise."""
+        rule = self.rule
+        [(n_late, late, n_settled, settled)] = self.connection.execute(
+            _SQL["left_out"], {"start": rule.start}
+        ).fetchall()
+        if n_late:
+            yield (
+                f"{rule.name}: {n_late:,} traces are older than the newest one by more than late_days "
+                f"({rule.late_days:g}), and were left out; `--since {late or 'DAY'}` scores them"
+            )
+        definition, before = rule.definition, last_run.definition
+        changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
+        if before and changed and n_settled:
+            yield (
+                f"{rule.name}: {', '.join(changed)} changed since the last run; the {n_settled:,} traces that earlier "
+                f"runs settled are not looked at again, but with `--since {settled or 'DAY'}`"
+            )
 
 
 def _json(found: Any) -> str:
@@ -326,52 +417,6 @@ def in_sample(rule: str, trace_id: str, rate: float) -> bool:
     return int.from_bytes(digest) < int(rate * 2**128)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:
-    """Return described rows as an Arrow table."""
-    import pyarrow as pa
-
-    text = pa.string()
-    types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
-    types |= dict.fromkeys(("problem", *columns.values()), text)
-    return pa.Table.from_pylist(list(rows), schema=pa.schema(types))
-
-
-def _traces(
-    batch: Sequence[tuple[Raw, str, str, str]],
-    rule: Rule,
-    seen: _Seen,
-    known: Mapping[str, Reference],
-    joined: dict[str, Reference],
-) -> Iterator[Raw]:
-    """Yield the sampled rows of a batch for the loader, and those that cannot be scored, as unreadable ones.
-
-    Args:
-        known: the references of the rule's data set, by sample id.
-        joined: takes in the reference of each trace, by trace id.
-    """
-    sampled = [raw.record for raw, _, bucket, _ in batch if bucket == "sampled" and raw.record is not None]
-    seen.n_sampled += len(sampled)
-    seen.mapped.update(key for record in sampled for key, path in rule.mapping.items() if is_there(record, path))
-    if seen.quoted is None and sampled:
-        seen.quoted = [path for path in dict.fromkeys(rule.mapping.values()) if _all_quoted(sampled, path)]
-    for raw, trace_id, bucket, reason in batch:
-        record, error = None, reason
-        if bucket == "sampled" and raw.record is not None:
-            try:
-                texts = {path: text for path in seen.quoted or () if isinstance(text := value(raw.record, path), str)}
-                record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}, _ID: trace_id}
-                key = clean(as_text(value(record, rule.mapping.get("key")))) or ""
-                if reference := known.get(key):
-                    joined[trace_id] = reference._replace(sample_id=trace_id)
-            except ValueError as problem:
-                record, error = None, str(problem)
-        if record is not None:
-            yield raw._replace(record=record)
-        elif bucket in ("sampled", "quarantined"):
-            text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
-            yield raw._replace(record=None, error=error, text=text)
-
-
 def _all_quoted(records: Sequence[Record], path: str) -> bool:
     """Tell whether there are several texts at a path, all in the quotes of JSON."""
     texts = []
@@ -381,65 +426,3 @@ def _all_quoted(records: Sequence[Record], path: str) -> bool:
             if isinstance(text := value(record, path), str):
                 texts.append(text[:1] == '"' and isinstance(as_json(text), str) and as_json(text) != text)
     return len(texts) > 1 and all(texts)
-
-
-def _check(rule: Rule, seen: _Seen, last_run: LastRun) -> None:
-    """Check that the paths to id, time and answer lead somewhere: otherwise all traces would be scored as blank.
-
-    Where traces were scored by the same mapping before, these few have no answer.
-
-    Raises:
-        UserError: one of them leads nowhere in any row.
-    """
-    for key, path in (("id", rule.id), ("time", rule.time)):
-        if seen.n_records and not seen.at[path]:
-            raise UserError(
-                f"{rule.line(key)}: {key}: none of the {seen.n_records:,} rows in {without_secrets(rule.source)} has "
-                f"anything at {path!r}; write where the {key} of a trace is"
-            )
-    known = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
-    if seen.n_sampled and not seen.mapped["answer"] and not known:
-        raise UserError(
-            f"{rule.line('mapping.answer')}: mapping.answer: none of the {seen.n_sampled:,} sampled traces has "
-            f"anything at {rule.mapping['answer']!r}; write where the answer of a trace is"
-        )
-
-
-def _notes(connection: duckdb.DuckDBPyConnection, rule: Rule, seen: _Seen) -> Iterator[str]:
-    for path in _columns(rule):
-        # What must be absent is often in no trace at all.
-        absent = rf"{re.escape(path)}\s+is\s+null"
-        wanted_absent = any(re.search(absent, condition.text, re.IGNORECASE) for condition in rule.where)
-        if seen.n_records and not seen.at[path] and not wanted_absent:
-            none = f"none of the {seen.n_records:,} rows has anything at {path!r}"
-            yield f"{rule.name}: {none}, which a condition looks at"
-    for reason, n in connection.execute(_SQL["unknown"], {"unknown": _UNKNOWN}).fetchall():
-        problem = f"{reason.removeprefix(_UNKNOWN)!r} cannot be evaluated for {n:,} of {seen.n_records:,} rows"
-        if n == seen.n_records:
-            raise UserError(f"{rule.line('where')}: where: {problem}; {_CAST}")
-        yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
-    for key in MAPPED:
-        if seen.n_sampled and key in rule.mapping and not seen.mapped[key]:
-            yield (
-                f"{rule.line(f'mapping.{key}')}: none of the {seen.n_sampled:,} sampled traces has anything at "
-                f"{rule.mapping[key]!r}, which is mapped to {key}"
-            )
-    for path in seen.quoted or ():
-        yield f"{rule.name}: the texts at {path!r} are JSON in quotes, and are read as what they say"
-
-
-def _left_out(connection: duckdb.DuckDBPyConnection, rule: Rule, last_run: LastRun) -> Iterator[str]:
-    """Yield lines about traces that only a backfill looks at, where their number may surprise."""
-    [(n_late, late, n_settled, settled)] = connection.execute(_SQL["left_out"], {"start": rule.start}).fetchall()
-    if n_late:
-        yield (
-            f"{rule.name}: {n_late:,} traces are older than the newest one by more than late_days "
-            f"({rule.late_days:g}), and were left out; `--since {late or 'DAY'}` scores them"
-        )
-    definition, before = rule.definition, last_run.definition
-    changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
-    if before and changed and n_settled:
-        yield (
-            f"{rule.name}: {', '.join(changed)} changed since the last run; the {n_settled:,} traces that earlier runs "
-            f"settled are not looked at again, but with `--since {settled or 'DAY'}`"
-        )

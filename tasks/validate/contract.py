@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -71,8 +69,8 @@ class Rule:
 
     Args:
         holds: what is true when nothing breaks it.
-        breaks: follows a number of rows. `detail`, where there is one, words the numbers of those rows and fills the
-            place `{detail}`.
+        breaks: follows a number of rows. Where there are `texts`, which the column numbers from 1, the place `{detail}`
+            is for those that occur.
         reason: what is wrong with a row. Only the rules that send rows to quarantine have it.
     """
 
@@ -83,7 +81,7 @@ class Rule:
     breaks: str = ""
     limit: float = 0
     reason: Reason | None = None
-    detail: Callable[[Iterable[int]], str] | None = None
+    texts: Sequence[str] = ()
 
 
 def reserved() -> set[str]:
@@ -93,9 +91,8 @@ def reserved() -> set[str]:
     }  # fmt: skip
 
 
-def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], bits: int, rules: Sequence[Rule]) -> dict[str, Any]:
-    """A row of the quarantine file, of a staged row: bit i of `bits` says that it breaks the i-th of the rules."""
-    broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
+def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], broken: Sequence[Rule]) -> dict[str, Any]:
+    """A row of the quarantine file, of a staged row that breaks these rules."""
     reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
     also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
     for name in ("slices", "columns"):
@@ -178,9 +175,9 @@ RELEASE_RULES = (
 def row_rules(contract: Contract) -> tuple[Rule, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
     lengths = (
-        _length("answer", "answer", contract.max_answer_chars),
-        _length("reference", "references", contract.max_reference_chars),
-        _length("question", "question", contract.max_question_chars),
+        _length("answer", contract.max_answer_chars),
+        _length("reference", contract.max_reference_chars),
+        _length("question", contract.max_question_chars),
     )
     return (
         Rule("id_present", "critical", "id_blank", "every row has an id", "without an id",
@@ -207,7 +204,7 @@ def row_rules(contract: Contract) -> tuple[Rule, ...]:
     )  # fmt: skip
 
 
-def _length(what: str, field: str, limit: int) -> Rule:
+def _length(what: str, limit: int) -> Rule:
     allowed = f"{limit:,} characters"
     return Rule(
         f"length_{what}",
@@ -216,7 +213,7 @@ def _length(what: str, field: str, limit: int) -> Rule:
         f"no {what} is longer than {allowed}",
         f"with {_a(what)} longer than {allowed}",
         limit=limit,
-        reason=partial(_too_long, what, field, limit),
+        reason=lambda _row, marks: f"{_a(what)} of {marks[f'{what}_chars']:,} characters, {limit:,} are allowed",
     )
 
 
@@ -255,10 +252,6 @@ def _inconsistent(row: Row, marks: Marks) -> str:
     if marks["votes"]:
         return f"{said} from what {marks['votes']} of its {marks['voters']} rows have"
     return f"{said} between its rows, and no variant has a majority"
-
-
-def _too_long(what: str, field: str, limit: int, row: Row, marks: Marks) -> str:
-    return f"{_a(what)} of {marks[f'{what}_chars']:,} characters, {limit:,} are allowed"
 
 
 _BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -315,20 +308,13 @@ _NOTHING_TEXTS = ("nan", "null", "none", "n/a", "na", "undefined", "<na>")
 """Texts that stand for "nothing", in that order."""
 
 
-def _counted(texts: Sequence[str], numbers: Iterable[int]) -> str:
-    counts = Counter(texts[number - 1] for number in numbers).most_common()
-    if len(counts) == 1:
-        return repr(counts[0][0])
-    return " or ".join(f"{text!r} ({count:,})" for text, count in counts)
-
-
 _LABEL_MISSING = Rule(
     "label_missing_text",
     "warning",
     "label_text",
     "no label is a text that stands for a missing one",
     "with the text {detail} instead of a label: they count as unlabelled",
-    detail=partial(_counted, _LABEL_TEXTS),
+    texts=_LABEL_TEXTS,
 )
 _TEXTS_FOR_NOTHING = (
     Rule(
@@ -337,7 +323,7 @@ _TEXTS_FOR_NOTHING = (
         "answer_nothing",
         "no answer is a text that stands for a missing one",
         "with the text {detail} as the answer: it is scored as that text; leave the cell empty if there was no answer",
-        detail=partial(_counted, _NOTHING_TEXTS),
+        texts=_NOTHING_TEXTS,
     ),
     Rule(
         "reference_missing_text",
@@ -345,7 +331,7 @@ _TEXTS_FOR_NOTHING = (
         "reference_nothing",
         "no reference is a text that stands for a missing one",
         "with the text {detail} as a reference: answers are compared with that text",
-        detail=partial(_counted, _NOTHING_TEXTS),
+        texts=_NOTHING_TEXTS,
     ),
 )
 _WARNINGS = (

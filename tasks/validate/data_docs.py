@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -89,7 +88,15 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
             (home.local / page).unlink(missing_ok=True)
             if home.shared:
                 home.store.remove(page)
-        _without_tracking([home.local / name for name in (*written, f"{SITE}/index.html")])
+        # Images and links on new pages report each visit to the makers of the library
+        for name in (*written, f"{SITE}/index.html"):
+            file = home.local / name
+            if not file.is_file():
+                raise UserError(f"{file.parent}: a page cannot be written here; is the disk full?")
+            content = file.read_text(encoding="utf-8")
+            kept = _TRACKING.sub("", content)
+            if kept != content:
+                file.write_text(kept, encoding="utf-8")
         if home.shared:
             _share(home)
     broken = {check.rule for check in checked.checks if not check.success}
@@ -97,17 +104,6 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     page = written[next((n for n, of_one in enumerate(rules) if of_one & broken), 0)]
     add_to_cache(home.local, {shown: page})
     return page
-
-
-def _without_tracking(pages: Sequence[Path]) -> None:
-    """Remove from new pages the images and links that report each visit to the makers of the library."""
-    for page in pages:
-        if not page.is_file():
-            raise UserError(f"{page.parent}: a page cannot be written here; is the disk full?")
-        content = page.read_text(encoding="utf-8")
-        kept = _TRACKING.sub("", content)
-        if kept != content:
-            page.write_text(kept, encoding="utf-8")
 
 
 def _share(home: Home) -> None:
@@ -118,18 +114,6 @@ def _share(home: Home) -> None:
         if file.is_file() and there.get(name) != file.stat().st_size:
             with home.store.atomic_write(name) as unfinished:
                 shutil.copyfile(file, unfinished)
-
-
-def _asset(context: Any, dataset: str) -> Any:
-    """The batch definition of a data set: a data frame that is passed when the checkpoint runs."""
-    try:
-        source = context.data_sources.get(_SOURCE)
-    except KeyError:
-        source = context.data_sources.add_pandas(_SOURCE)
-    try:
-        return source.get_asset(dataset).get_batch_definition("rows")
-    except LookupError:
-        return source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
 
 
 def _keep(
@@ -152,9 +136,18 @@ def _keep(
     )
 
     library = great_expectations()
+    # The batch definition of a data set is a data frame that is passed when the checkpoint runs
+    try:
+        source = context.data_sources.get(_SOURCE)
+    except KeyError:
+        source = context.data_sources.add_pandas(_SOURCE)
+    try:
+        data = source.get_asset(dataset).get_batch_definition("rows")
+    except LookupError:
+        data = source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
     stored = context.suites.add_or_update(as_suite(name, expectations))
     definition = context.validation_definitions.add_or_update(
-        library.ValidationDefinition(name=f"{dataset} {name}", data=_asset(context, dataset), suite=stored)
+        library.ValidationDefinition(name=f"{dataset} {name}", data=data, suite=stored)
     )
     of_rule: dict[str, list[Check]] = {}
     for outcome in outcomes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,11 +17,15 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.validate.contract import Severity, reserved
-from answerkey.tasks.validate.library import as_suite, failure_of, great_expectations, problem, validated
+from answerkey.tasks.validate.library import as_expectation, as_suite, great_expectations, validated
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import quoted
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
-    import pyarrow as pa
+
+_SQL = statements(__name__)
 
 TEXTS = ("sample_id", "release", "question", "answer", "missing_because", "repeat", "cluster", "label")
 LISTS = ("references", "facts", "context")
@@ -31,9 +34,6 @@ LENGTHS = ("question_chars", "answer_chars")
 NUMBERS = (*LENGTHS, "n_references")
 COLUMNS = ("row", *TEXTS, *LISTS, *NUMBERS)
 """What expectations may be about, beside slices and other columns of the data."""
-
-MOST = 40
-"""Expectations that can send rows to quarantine: each takes a bit of a number."""
 
 _ROW_BY_ROW = re.compile(
     r"expect_(column_values_to_(not_)?(be_(between|in_set|null|json_parseable|dateutil_parseable)"
@@ -60,11 +60,11 @@ class Expectation:
     name: str
     severity: Severity
     sentence: str
-    rows: bool
-    alone: bool
-    mostly: float
-    columns: tuple[str, ...]
     config: Mapping[str, Any]
+    columns: tuple[str, ...] = ()
+    rows: bool = False
+    alone: bool = False
+    mostly: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,6 @@ def read_suite(suite: str, others: Sequence[str] | None = None) -> Suite:
             raise UserError(f"{where}: expectation {n}: the name {one.name!r} is taken; give it one in `meta: name`")
         if others is not None:
             _check_columns(one, [*COLUMNS, *others], f"{where}: expectation {n} ({one.name})")
-    if sum(one.rows and one.severity == "critical" for one in own) > MOST:
-        raise UserError(f"{where}: more than {MOST} critical expectations about rows; make some of them warnings")
     # It becomes the name of a file; the contract has a suite of its own.
     named = re.sub(r"[^\w.-]+", "-", str(name or Path(where).stem)).strip("-.") or "own"
     # With a line break it is a text and no path, however brief it is.
@@ -140,14 +138,21 @@ def _expectation(given: Any, where: str) -> Expectation:
     kwargs, meta = given.get("kwargs") or {}, given.get("meta") or {}
     if not isinstance(kwargs, dict) or not isinstance(meta, dict):
         raise UserError(f"{where}: `kwargs` and `meta` must be mappings")
-    _check_type(kind, where)
+    great_expectations()
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    known = list_registered_expectation_implementations()
+    if kind not in known:
+        raise UserError(f"{where}: there is no {kind}{did_you_mean(kind, known)}")
+    if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
+        raise UserError(f"{where}: {kind} needs a database; the rows are checked in memory")
     if _has_parameter(kwargs):
         raise UserError(f"{where} ({kind}): $PARAMETER: there are no parameters of suites here; write the value itself")
     severity = given.get("severity") or "critical"
     config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
               "meta": meta, "severity": severity, "description": given.get("description")}  # fmt: skip
-    made = _made(config, where)
     try:
+        made = as_expectation(config)
         columns = (*_columns(kwargs), *_condition_columns(getattr(made, "row_condition", None)))
         if unfit := [column for column in columns if "<" in column]:
             # Data Docs write the names of columns into their pages as they are.
@@ -160,43 +165,18 @@ def _expectation(given: Any, where: str) -> Expectation:
         made,
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
+    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
+    worded = kind.replace("_", " ") + (f": {said}" if said else "")
     return Expectation(
         name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
         severity="critical" if severity == "critical" else "warning",
-        sentence=" ".join(str(given.get("description") or _worded(kind, kwargs)).split()),
+        sentence=" ".join(str(given.get("description") or worded).split()),
         rows=rows,
         alone=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
         mostly=float(getattr(made, "mostly", 1.0)),
         columns=columns,
         config=config,
     )
-
-
-def _check_type(kind: str, where: str) -> None:
-    great_expectations()
-    from great_expectations.expectations.registry import list_registered_expectation_implementations
-
-    known = list_registered_expectation_implementations()
-    if kind not in known:
-        raise UserError(f"{where}: there is no {kind}{did_you_mean(kind, known)}")
-    if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
-        raise UserError(f"{where}: {kind} needs a database; the rows are checked in memory")
-
-
-def _made(config: Mapping[str, Any], where: str) -> Any:
-    """The expectation as an object of the library.
-
-    Raises:
-        UserError: what it is told does not fit its type.
-    """
-    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ExpectationConfiguration(**config).to_domain_obj()
-    except Exception as error:
-        raise UserError(f"{where} ({config['type']}): {problem(error)}") from error
 
 
 def _has_parameter(value: Any) -> bool:
@@ -270,11 +250,6 @@ def _named(kind: str, kwargs: Mapping[str, Any]) -> str:
     return f"{about}_{short.removeprefix('to_')}".strip("_")
 
 
-def _worded(kind: str, kwargs: Mapping[str, Any]) -> str:
-    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
-    return f"{kind.replace('_', ' ')}: {said}" if said else kind.replace("_", " ")
-
-
 def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     named = [kwargs.get("column"), kwargs.get("column_A"), kwargs.get("column_B"), *(kwargs.get("column_list") or ())]
     return tuple(str(one) for one in named if one)
@@ -302,46 +277,43 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Found]:
     found = [Found() for _ in suite.expectations]
     alone = [n for n, expectation in enumerate(suite.expectations) if expectation.alone]
     together = [n for n, expectation in enumerate(suite.expectations) if not expectation.alone]
+
+    def check(which: Sequence[int], frame: pd.DataFrame) -> None:
+        numbers = {suite.expectations[n].name: n for n in which}
+        for result in validated(frame, as_suite(suite.name, suite.configurations(which))) if which else ():
+            n = numbers[result.expectation_config.meta["name"]]
+            expectation, of_rows = suite.expectations[n], found[n]
+            # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
+            # or one per failed metric under the metric's id
+            info = result.exception_info or {}
+            for entry in [info] if "raised_exception" in info else info.values():
+                if entry["raised_exception"]:
+                    kind, why = expectation.config["type"], " ".join(str(entry["exception_message"]).split())[:300]
+                    raise UserError(f"expectations: {expectation.name} ({kind}) cannot be run on these data: {why}")
+            of_rows.n_rows += int(result.result.get("element_count", 0))
+            of_rows.n_missing += int(result.result.get("missing_count", 0))
+            of_rows.positions += map(int, result.result.get("unexpected_index_list") or ())
+            of_rows.observed = result.result.get("observed_value")
+            of_rows.success = bool(result.success)
+
     parts: list[pd.DataFrame] = []
     n_rows = 0
     for frame in frames:
-        for n, result in _results(suite, alone, frame):
-            _add(found[n], result)
+        if len(frame):
+            check(alone, frame)
         if together:
             parts.append(frame[_needed(suite, together, frame.columns)])
         n_rows += len(frame)
-
     if together:
-        for n, result in _results(suite, together, pd.concat(parts)):
-            _add(found[n], result)
-            found[n].observed = result.result.get("observed_value")
-            if not suite.expectations[n].rows:
-                found[n].success, found[n].n_rows = bool(result.success), n_rows
+        check(together, pd.concat(parts))
     for expectation, of_rows in zip(suite.expectations, found, strict=True):
         if expectation.rows:
             present = of_rows.n_rows - of_rows.n_missing
             held = (present - len(of_rows.positions)) / max(present, 1)
             of_rows.success = not of_rows.positions or held >= expectation.mostly
+        else:
+            of_rows.n_rows = n_rows
     return found
-
-
-def _add(found: Found, result: Any) -> None:
-    found.n_rows += int(result.result.get("element_count", 0))
-    found.n_missing += int(result.result.get("missing_count", 0))
-    found.positions += map(int, result.result.get("unexpected_index_list") or ())
-
-
-def _results(own: Suite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[tuple[int, Any]]:
-    if not which or (not len(frame) and own.expectations[which[0]].alone):
-        return
-    places = {own.expectations[n].name: n for n in which}
-    for result in validated(frame, as_suite(own.name, own.configurations(which))):
-        n = places[result.expectation_config.meta["name"]]
-        if why := failure_of(result):
-            one = own.expectations[n]
-            why = " ".join(why.split())[:300]
-            raise UserError(f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: {why}")
-        yield n, result
 
 
 def _needed(suite: Suite, which: Sequence[int], names: Iterable[str]) -> list[str]:
@@ -352,44 +324,37 @@ def _needed(suite: Suite, which: Sequence[int], names: Iterable[str]) -> list[st
     return [name for name in names if every or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
 
 
-def text_frames(suite: Suite, batches: Iterable[pa.RecordBatch], others: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield the columns of staged rows that a suite of a user is about, as its expectations see them.
+def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the columns of staged rows that a suite of a user is about, `n_rows` at a time.
 
     Args:
-        batches: the staged rows, in the order of the file.
-        others: the slices and other columns that the data have.
+        db: a session with the view `staged_file`.
 
     Raises:
         UserError: a column is not there.
     """
     import pandas as pd
 
+    others = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
     for expectation in suite.expectations:
         _check_columns(expectation, [*COLUMNS, *others], f"expectations: {expectation.name}")
-    names = _needed(suite, range(len(suite.expectations)), [*COLUMNS, *others])
-    first = 0
-    for batch in batches:
-        index = pd.RangeIndex(first, first + batch.num_rows)
-        yield pd.DataFrame({name: _column(batch, name) for name in names}, index=index)
-        first += batch.num_rows
-    if not first:
+    columns = {
+        **{name: name for name in ("row", *TEXTS)},
+        **{name: f'array_to_string("{name}", chr(10))' for name in LISTS},
+        **{name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS},
+        "n_references": 'coalesce(len("references"), 0)',
+    }
+    for name in others:
+        in_maps = ", ".join(f'map_extract("{of_row}", {quoted(name)})[1]' for of_row in ("slices", "columns"))
+        columns.setdefault(name, f"coalesce({in_maps})")
+    names = _needed(suite, range(len(suite.expectations)), columns)
+    # An expectation of the whole may be about no column at all
+    selected = ", ".join(["file_row_number", *(columns[name] for name in names)])
+    n_done = 0
+    for batch in db.execute(f"SELECT {selected} FROM staged_file").to_arrow_reader(n_rows):
+        texts = [column.to_pandas().to_numpy() for column in batch.columns[1:]]
+        index = pd.RangeIndex(n_done, n_done + batch.num_rows)
+        yield pd.DataFrame(dict(zip(names, texts, strict=True)), index=index)
+        n_done += batch.num_rows
+    if not n_done:
         yield pd.DataFrame({name: [] for name in names})
-
-
-def _column(batch: pa.RecordBatch, name: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if name == "n_references":
-        return pc.fill_null(pc.list_value_length(batch["references"]), 0).to_numpy(zero_copy_only=False)
-    if name in LENGTHS:
-        return pc.fill_null(pc.utf8_length(batch[name.removesuffix("_chars")]), 0).to_numpy(zero_copy_only=False)
-    if name == "row":
-        return batch["row"].to_numpy(zero_copy_only=False)
-    if name in LISTS:
-        texts = [None if one is None else "\n".join(text or "" for text in one) for one in batch[name].to_pylist()]
-        return pa.array(texts, pa.string()).to_pandas(strings_to_categorical=False).to_numpy()
-    if name in TEXTS:
-        return batch[name].to_pandas().to_numpy()
-    pairs = zip(batch["slices"].to_pylist(), batch["columns"].to_pylist(), strict=True)
-    return [{**dict(columns or ()), **dict(slices or ())}.get(name) for slices, columns in pairs]

@@ -26,15 +26,33 @@ _RESULT_FORMAT = {
 _one_at_a_time = threading.Lock()
 
 
-def as_suite(name: str, expectations: Sequence[Mapping[str, Any]]) -> gx.ExpectationSuite:
-    """A suite of expectations, each given as arguments of `ExpectationConfiguration`."""
-    library = great_expectations()
+def as_expectation(arguments: Mapping[str, Any]) -> Any:
+    """An expectation as an object of the library, given arguments of `ExpectationConfiguration`.
+
+    Raises:
+        ValueError: they do not fit its type; the message is one line.
+    """
+    great_expectations()
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ExpectationConfiguration(**arguments).to_domain_obj()
+    except Exception as error:
+        listed = getattr(error, "errors", None)
+        if callable(listed):
+            problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed()]
+            raise ValueError("; ".join(problems)) from error
+        raise ValueError(" ".join(str(error).split())[:300]) from error
+
+
+def as_suite(name: str, expectations: Sequence[Mapping[str, Any]]) -> gx.ExpectationSuite:
+    """A suite of expectations, each given as arguments of `ExpectationConfiguration`."""
+    made = list(map(as_expectation, expectations))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = [ExpectationConfiguration(**one).to_domain_obj() for one in expectations]
-        suite: gx.ExpectationSuite = library.ExpectationSuite(name=name, expectations=made)
+        suite: gx.ExpectationSuite = great_expectations().ExpectationSuite(name=name, expectations=made)
     return suite
 
 
@@ -78,23 +96,6 @@ def its_own_project() -> Iterator[None]:
             yield
         finally:
             project_manager.set_project(before)
-
-
-def failure_of(result: Any) -> str:
-    """Why an expectation could not run (an unknown column, say), as distinct from data that break it; empty: it did."""
-    info = result.exception_info or {}
-    # One entry, or one per failed metric under the metric's id.
-    entries = [info] if "raised_exception" in info else list(info.values())
-    raised = (str(entry["exception_message"]) for entry in entries if entry["raised_exception"])
-    return next(raised, "")
-
-
-def problem(error: Exception) -> str:
-    """What is wrong with the arguments of an expectation, in one line."""
-    listed = getattr(error, "errors", None)
-    if callable(listed):
-        return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed())
-    return " ".join(str(error).split())[:300]
 
 
 def great_expectations() -> ModuleType:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.validate.cache import add_to_cache, cached
 from answerkey.tasks.validate.contract import RELEASE_RULES, Contract, Rule, row_rules
 from answerkey.tasks.validate.expectations import Expectation, Suite, check_rows
-from answerkey.tasks.validate.measures import flags_of
 
 if TYPE_CHECKING:
     import duckdb
 
+_FLAGGED_ROWS = 1_000_000
+"""Rows of a data frame with the flags of all rules."""
 _MOST_CACHED = 1_000
 """Positions; where more rows break the rules, they are checked in each run."""
 _known: dict[str, list[list[int]]] = {}
@@ -30,17 +31,26 @@ def breaking(
     were checked before, the result is in the cache.
 
     Args:
-        table: of `measures.sql`.
+        table: of `measures.sql`, with a column `position`, from 0 without a gap, and those that the rules are about.
         home: the folder of a home, which has a cache for later processes; None: there is none.
 
     Raises:
         UserError: an expectation could not be run, which is not the same as rows that break it.
     """
-    fingerprint, frames = flags_of(db, table, rules)
-    key = content_hash([[rule.name for rule in rules], fingerprint])
+    flags = ", ".join(f"({rule.column} > {rule.limit})::TINYINT AS {rule.name}" for rule in rules)
+    db.execute(f"CREATE OR REPLACE TEMP VIEW {table}_flags AS SELECT position, {flags} FROM {table}")
+    # Equal for tables of which the same rows break the same rules
+    broken = f"FROM {table}_flags WHERE greatest(*COLUMNS(* EXCLUDE position)) > 0"
+    [fingerprint] = db.execute(f"SELECT count(*), sum(hash(*COLUMNS(*))::HUGEINT) {broken}").fetchall()
+    key = content_hash([[rule.name for rule in rules], str(fingerprint)])
     in_home = cached(home) if home else {}
     positions = _known.get(key, in_home.get(key))
     if positions is None:
+        [(n_rows,)] = db.execute(f"SELECT count(*) FROM {table}").fetchall()
+        some = f"FROM {table}_flags WHERE position >= $first AND position < $end ORDER BY position"
+        windows = [{"first": first, "end": first + _FLAGGED_ROWS} for first in range(0, max(n_rows, 1), _FLAGGED_ROWS)]
+        # An index with a name would make Great Expectations name each row by a mapping
+        frames = (db.execute(some, window).df().set_index("position").rename_axis(None) for window in windows)
         suite = Suite("contract", tuple(map(_expectation, rules)), "")
         positions = [found.positions for found in check_rows(suite, frames)]
     if sum(map(len, positions)) <= _MOST_CACHED:
@@ -57,7 +67,6 @@ def _expectation(rule: Rule) -> Expectation:
         sentence=f"{rule.holds[:1].upper()}{rule.holds[1:]}",
         rows=True,
         alone=True,
-        mostly=1.0,
         columns=(rule.name,),
         config={
             "type": "expect_column_values_to_be_in_set",
@@ -79,13 +88,16 @@ def contract_suite(contract: Contract) -> Suite:
     return Suite(
         "contract",
         (
-            *(_of_data_set(name, sentence, kind, kwargs) for name, sentence, kind, kwargs in whole),
+            *(
+                Expectation(
+                    name=name,
+                    severity="critical",
+                    sentence=sentence,
+                    config={"type": kind, "kwargs": kwargs, "severity": "critical", "meta": {}},
+                )
+                for name, sentence, kind, kwargs in whole
+            ),
             *map(_expectation, (*row_rules(contract), *RELEASE_RULES)),
         ),
         "",
     )
-
-
-def _of_data_set(name: str, sentence: str, kind: str, kwargs: dict[str, Any]) -> Expectation:
-    config = {"type": kind, "kwargs": kwargs, "severity": "critical", "meta": {}}
-    return Expectation(name, "critical", sentence, False, False, 1.0, (), config)

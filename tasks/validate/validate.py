@@ -7,12 +7,11 @@ Expectations checks the flags (`suite.py`), and the rows are then split in one p
 from __future__ import annotations
 
 import os
+import tempfile
 import textwrap
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,21 +28,21 @@ from answerkey.tasks.validate.contract import (
     row_rules,
     without_answer,
 )
-from answerkey.tasks.validate.expectations import Expectation, Found, Suite, check_rows, read_suite, text_frames
-from answerkey.tasks.validate.measures import measured
+from answerkey.tasks.validate.expectations import Suite, check_rows, read_suite, text_frames
 from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
+from answerkey.tasks.warehouse.store import parquet_writer, row_bytes, row_groups
 from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 _SQL = statements(__name__)
+_MEASURES = statements("answerkey.tasks.validate.measures")
+"""Statements that measure staged rows: each on its own, and all together."""
+_VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
@@ -86,18 +85,17 @@ class Validation:
     expectations: str = ""
 
 
-Place = tuple[str | None, int]
-"""A file, None where there is but one, and the number of a row in it."""
-_PLACE = ("row", "file", "file_row")
+Place = Mapping[str, Any]
+"""`file`, None where there is but one, and `row`, the number of a row in it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Group:
-    """Rows in quarantine under one rule: how many, the first row numbers, and what is wrong (one line)."""
+    """Rows in quarantine under one rule: how many, the first three, and what is wrong (one line)."""
 
     rule: str
     count: int
-    rows: list[Place]
+    rows: Sequence[Place]
     why: str
 
 
@@ -125,42 +123,58 @@ def validate(
     Raises:
         RuntimeError: a check could not be run.
     """
+    import pyarrow.parquet as pq
+
     os.makedirs(out_dir, exist_ok=True)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
     suite = read_suite(contract.expectations) if contract.expectations else None
-    with measured(staged, out_dir) as db:
-        others = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()] if suite else []
-        own_rows, own_whole = _own(suite, staged, others) if suite else ([], [])
+    n_read = pq.read_metadata(staged).num_rows
+    with _measured(staged, out_dir) as db:
+        # Which rows and releases break which rules
+        rules = row_rules(contract)
+        broken = [_Broken(rule, rows) for rule, rows in zip(rules, breaking(db, "frame", rules, home), strict=True)]
+        own_rows, own_whole = _own(suite, db, _batch_rows(staged)) if suite else ([], [])
+        broken += own_rows
+        in_quarantine, row_checks = _row_checks(db, broken, n_read)
+        off = [set(of_rule) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
         found = db.execute(_SQL["releases"])
         names = [column[0] for column in found.description]
         releases = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-        rules = row_rules(contract)
-        positions = breaking(db, "frame", rules, home)
-        broken = [
-            _Broken(rule, Group(rule.name, 0, [], rule.breaks), of_rule)
-            for rule, of_rule in zip(rules, positions, strict=True)
-        ]
-        broken += own_rows
-        off = [set(of_rule) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
-        with parquet_writer(quarantine, quarantine_schema()) as out:
-            unread = _copy_rejects(rejects, out) if rejects else {}
-            stays = _stays(staged, db, broken)
-            with nullcontext() if stays else parquet_writer(accepted, staged_schema()) as good:
-                n_read = _split(staged, db, broken, good, out)
-            accepted = staged if stays else accepted
+        release_checks = [*_release_checks(releases, off)]
 
-    n_rows = n_read + sum(group.count for group in unread.values())
-    groups = [*unread.values(), *(one.first for one in broken if one.first.count)]
+        # Where the rows go
+        with parquet_writer(quarantine, quarantine_schema()) as out:
+            unread = _copy_rejects(rejects, db, out) if rejects else []
+            [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
+            is_staged = pq.read_schema(staged).equals(staged_schema())
+            if in_quarantine or labelled or not is_staged:
+                with parquet_writer(accepted, staged_schema()) as good:
+                    _split(staged, db, [breach.rule for breach in broken], good, out)
+            else:
+                accepted = staged
+        groups = [*unread, *in_quarantine]
+        if groups:
+            # Releases of which every row is in quarantine will have no report
+            files = {"quarantine": one_file(quarantine), "accepted": one_file(accepted)}
+            for release, count in db.execute(_SQL["releases_without_rows"], files).fetchall():
+                message = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
+                release_checks.append(Check("release_scored", "warning", False, count, count, message, release))
+
+    n_rows = n_read + sum(group.count for group in unread)
     n_quarantined = sum(group.count for group in groups)
     table = _table_checks(n_rows, n_quarantined, groups, contract.max_quarantined)
-    checks = (
-        *table,
-        *(_unread_check(group, n_rows) for group in unread.values()),
-        *(_row_check(one, n_read) for one in broken),
-        *own_whole,
-        *_release_checks(releases, off),
-        *(_lost_releases(accepted, quarantine) if n_quarantined else ()),
-    )
+    unread_checks = [
+        Check(
+            rule=group.rule,
+            severity="critical",
+            success=False,
+            n_checked=n_rows,
+            n_failed=group.count,
+            message=f"{_count(group.count, 'row')} could not be read ({_places(group.rows, group.count)}): {group.why}",
+        )
+        for group in unread
+    ]
+    checks = (*table, *unread_checks, *row_checks, *own_whole, *release_checks)
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
     # However many rows may be in quarantine: with none left, there is nothing to report
@@ -170,82 +184,103 @@ def validate(
     return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, own)
 
 
-def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
-    """Releases of which every row is in quarantine: they will have no report."""
-    with session() as db:
-        files = {"quarantine": one_file(quarantine), "accepted": one_file(accepted)}
-        lost = db.execute(_SQL["releases_without_rows"], files).fetchall()
-    for release, count in lost:
-        message = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
-        yield Check("release_scored", "warning", False, count, count, message, release)
+@contextmanager
+def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session with the tables of `measures.sql`: numbers for each staged row, and for each release."""
+    # A row group is read by one thread, and each thread compiles all regular expressions for itself.
+    threads = min(4, os.cpu_count() or 1, row_groups(staged))
+    # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
+    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
+        limits = {
+            "memory_limit": f"{memory // 2**20}MiB", "threads": threads, "temp_directory": spill,
+            "autoinstall_known_extensions": False,
+        }  # fmt: skip
+        with session(config=limits) as db:
+            db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
+            for statement in ("of_rows", "measure", "among_rows"):
+                db.execute(_MEASURES[statement])
+            yield db
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Broken:
-    """A rule, the positions of the rows that break it, and what is counted of them as the rows go by.
+    """A rule, and the positions of the rows that break it.
 
-    `first` are those rows that break no rule before this one: they are in quarantine under it, if it puts rows there.
     `tolerated` says that they are no more than the `mostly` of a user's expectation allows.
     """
 
     rule: Rule
-    first: Group
     positions: Sequence[int]
     tolerated: bool = False
-    count: int = 0
-    rows: list[Place] = field(default_factory=list)
-    details: Counter[int] = field(default_factory=Counter)
 
 
-def _own(suite: Suite, staged: str, others: Sequence[str]) -> tuple[list[_Broken], list[Check]]:
+def _own(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> tuple[list[_Broken], list[Check]]:
     """The expectations of the user: what breaks those about rows, and the checks of those about the data as a whole."""
     rows, whole = [], []
-    frames = text_frames(suite, _batches(staged), others)
+    frames = text_frames(suite, db, n_rows)
     for one, found in zip(suite.expectations, check_rows(suite, frames), strict=True):
+        said = f"`{one.name}`: {one.sentence}"
         if one.rows:
-            rule = _own_rule(one, quarantines=not found.success and one.severity == "critical")
-            first = Group(one.name, 0, [], rule.breaks.format())
-            rows.append(_Broken(rule, first, found.positions, found.success))
-        else:
-            message = (
-                one.sentence if found.success else f"the data break `{one.name}`: {one.sentence}{_observed(one, found)}"
-            )
-            whole.append(Check(one.name, one.severity, found.success, found.n_rows, 0, message))
+            is_quarantined = not found.success and one.severity == "critical"
+            reason = (lambda _row, _marks, said=said: f"breaks {said}") if is_quarantined else None
+            rule = Rule(one.name, one.severity, "", one.sentence, f"in breach of {said}", reason=reason)
+            rows.append(_Broken(rule, found.positions, found.success))
+            continue
+        message = one.sentence
+        if not found.success:
+            message = f"the data break {said}"
+            # Numbers and the names of columns, but no text of a row
+            if found.observed is not None and (one.columns == () or isinstance(found.observed, int | float)):
+                message += f"; observed: {textwrap.shorten(str(found.observed), _WHY_CHARS, placeholder='...')}"
+        whole.append(Check(one.name, one.severity, found.success, found.n_rows, 0, message))
     return rows, whole
 
 
-def _observed(one: Expectation, found: Found) -> str:
-    """What the library observed of the data as a whole: numbers, and the names of columns, but no text of a row."""
-    if found.observed is None or not (one.columns == () or isinstance(found.observed, int | float)):
-        return ""
-    return f"; observed: {textwrap.shorten(str(found.observed), _WHY_CHARS, placeholder='...')}"
+def _row_checks(
+    db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken], n_rows: int
+) -> tuple[list[Group], list[Check]]:
+    """Return the rows in quarantine by the first rule that each breaks, and the checks of all rules for rows.
 
+    Leaves the table `refused` in the session, for `_split`.
+    """
+    import numpy as np
+    import pyarrow as pa
 
-def _own_rule(one: Expectation, *, quarantines: bool) -> Rule:
-    rule = f"`{one.name}`: {one.sentence}"
-    # A place for details begins with a brace, and so may what a user writes.
-    breaks = f"in breach of {rule}".replace("{", "{{").replace("}", "}}")
-    return Rule(
-        one.name, one.severity, "", one.sentence, breaks,
-        reason=(lambda _row, _marks: f"breaks {rule}") if quarantines else None,
-    )  # fmt: skip
+    # A row for each rule that a row breaks
+    sizes = [len(breach.positions) for breach in broken]
+    columns = {
+        "position": np.concatenate([np.array(breach.positions, dtype=np.int64) for breach in broken]),
+        "number": np.repeat(np.arange(len(broken)), sizes),
+        "quarantines": np.repeat([breach.rule.reason is not None for breach in broken], sizes),
+    }
+    db.register("broken", pa.table(columns))
+    db.execute(_SQL["refused"])
 
-
-def _unread_check(group: Group, n_rows: int) -> Check:
-    places = _places(group.rows, group.count)
-    message = f"{_count(group.count, 'row')} could not be read ({places}): {group.why}"
-    return Check(group.rule, "critical", False, n_rows, group.count, message)
-
-
-def _row_check(broken: _Broken, n_rows: int) -> Check:
-    rule, message = broken.rule, broken.rule.holds
-    if broken.count:
-        detail = rule.detail(broken.details.elements()) if rule.detail else ""
-        places = _places(broken.rows, broken.count)
-        message = f"{_count(broken.count, 'row')} {rule.breaks.format(detail=detail)} ({places})"
-        if broken.tolerated:
-            message += ", which is no more than the expectation allows"
-    return Check(rule.name, rule.severity, broken.tolerated or broken.count == 0, n_rows, broken.count, message)
+    # What becomes of them, by rule
+    counted = {number: counts for number, *counts in db.execute(_SQL["broken"]).fetchall()}
+    groups, checks = [], []
+    for number, breach in enumerate(broken):
+        rule = breach.rule
+        n_broken, first_places, n_first, first_quarantined = counted.get(number, (0, [], 0, []))
+        message, breaks = rule.holds, rule.breaks
+        if n_broken:
+            if rule.texts:
+                occurring = f"FROM frame WHERE {rule.column} > 0 GROUP BY ALL ORDER BY count(*) DESC, min(position)"
+                counts = db.execute(f"SELECT {rule.column}, count(*) {occurring}").fetchall()
+                texts = [
+                    f"{rule.texts[text - 1]!r} ({n:,})" if counts[1:] else repr(rule.texts[text - 1])
+                    for text, n in counts
+                ]
+                breaks = breaks.format(detail=" or ".join(texts))
+            message = f"{_count(n_broken, 'row')} {breaks} ({_places(first_places, n_broken)})"
+            if breach.tolerated:
+                message += ", which is no more than the expectation allows"
+        if n_first:
+            groups.append(Group(rule.name, n_first, first_quarantined, breaks))
+        success = breach.tolerated or n_broken == 0
+        checks.append(Check(rule.name, rule.severity, success, n_rows, n_broken, message))
+    return groups, checks
 
 
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allowed: float) -> list[Check]:
@@ -326,8 +361,8 @@ def _places(first: Sequence[Place], total: int) -> str:
         return "row numbers unknown"
     more = ", ..." if total > len(first) else ""
     named = []
-    for file, places in groupby(first, key=lambda place: place[0]):
-        rows = [str(row) for _, row in places]
+    for file, places in groupby(first, key=lambda place: place["file"]):
+        rows = [str(place["row"]) for place in places]
         one = len(rows) == 1 if file else total == 1
         named.append(f"{file or ''} {'row' if one else 'rows'} {', '.join(rows)}".strip())
     return f"{', '.join(named)}{more}"
@@ -337,117 +372,65 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def _batches(path: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def _batch_rows(path: str) -> int:
+    """Return how many rows of a Parquet file are worked on at once: those of a bounded number of bytes."""
+    return min(max(_BATCH_BYTES // row_bytes(path), 64), _MAX_BATCH_ROWS)
+
+
+def _batches(path: str) -> Iterator[pa.RecordBatch]:
     """The rows in their order, in batches of a bounded number of bytes."""
     import pyarrow.parquet as pq
 
-    rows = min(max(_BATCH_BYTES // row_bytes(path), 64), _MAX_BATCH_ROWS)
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+        yield from file.iter_batches(batch_size=_batch_rows(path), use_threads=False)
 
 
-def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
+def _copy_rejects(rejects: str, db: duckdb.DuckDBPyConnection, out: pq.ParquetWriter) -> list[Group]:
     """Copy the rows that the reader could not read, under the rule that it named."""
-    groups: dict[str, Group] = {}
     for batch in _batches(rejects):
         out.write_batch(batch.select(out.schema.names))
-        columns = (batch[name].to_pylist() for name in ("rule", "file", "row", "reason"))
-        for rule, file, row, reason in zip(*columns, strict=True):
-            if rule not in groups:
-                groups[rule] = Group(rule, 0, [], textwrap.shorten(reason, _WHY_CHARS, placeholder="..."))
-            group = groups[rule]
-            group.count += 1
-            if len(group.rows) < 3 and row is not None:
-                group.rows.append((file, row))
-    return groups
-
-
-def _stays(staged: str, db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken]) -> bool:
-    """Whether every row is accepted as it is: nothing puts one into quarantine, and there is no label to understand."""
-    import pyarrow.parquet as pq
-
-    if any(one.positions for one in broken if one.rule.reason):
-        return False
-    [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
-    return not labelled and bool(pq.read_schema(staged).equals(staged_schema()))
+    return [
+        Group(rule, count, rows or [], textwrap.shorten(reason, _WHY_CHARS, placeholder="..."))
+        for rule, count, rows, reason in db.execute(_SQL["unread"], {"rejects": one_file(rejects)}).fetchall()
+    ]
 
 
 def _split(
-    staged: str,
-    db: duckdb.DuckDBPyConnection,
-    broken: Sequence[_Broken],
-    good: pq.ParquetWriter | None,
-    out: pq.ParquetWriter,
-) -> int:
-    """Write each staged row to `good` or, with its first rule and all its reasons, to `out`; return their number.
+    staged: str, db: duckdb.DuckDBPyConnection, rules: Sequence[Rule], good: pq.ParquetWriter, out: pq.ParquetWriter
+) -> None:
+    """Write each staged row to `good` or, with its first rule and all its reasons, to `out`.
 
-    What a refused row asked goes to `good` all the same, as a question without an answer.
-
-    `correct` is filled from what the label was understood as. Without `good` they are only counted.
+    What a refused row asked goes to `good` all the same, as a question without an answer. `correct` is filled from what
+    the label was understood as.
     """
-    import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.compute as pc
 
-    if good is None and not any(one.positions for one in broken):
-        return int(pq.read_metadata(staged).num_rows)
     n_rows = 0
-    rules = [one.rule for one in broken if one.rule.reason]
-    for batch in _batches(staged, None if good else _PLACE):
+    for batch in _batches(staged):
         window = {"first": n_rows, "end": n_rows + batch.num_rows}
         marks = db.execute(_SQL["window"], window).to_arrow_table()
         if marks.num_rows != batch.num_rows:
             raise RuntimeError(f"of {batch.num_rows:,} rows only {marks.num_rows:,} were measured")
-        bits = _bits(marks, batch, broken, n_rows)
         n_rows += batch.num_rows
-        if good is None:
-            continue
-        kept = bits == 0
+
+        # The accepted rows
         labels = marks["label_value"].to_numpy()
-        rows = batch.select(good.schema.names)
         correct = pa.array(labels == 1, mask=labels < 0)
+        rows = pa.Table.from_batches([batch.select(good.schema.names)])
         rows = rows.set_column(rows.schema.get_field_index("correct"), "correct", correct)
-        refused, open_questions = np.flatnonzero(~kept), []
-        for some in (refused[i : i + _REFUSED_ROWS] for i in range(0, len(refused), _REFUSED_ROWS)):
-            fields = batch.take(pa.array(some)).to_pylist()
-            of_rows = marks.take(pa.array(some)).to_pylist()
-            lines = []
-            for row, of_row, of_bits in zip(fields, of_rows, bits[some].tolist(), strict=True):
-                names = [rule.name for bit, rule in enumerate(rules) if of_bits >> bit & 1]
-                lines.append(quarantined(dict(row), of_row, of_bits, rules))
-                if question := without_answer(row, of_row, lines[-1], names):
+        accepted = [rows.filter(pc.is_null(marks["rules"]))]
+
+        # The others, and the questions that they leave open
+        refused = pc.indices_nonzero(pc.is_valid(marks["rules"]))
+        for first in range(0, len(refused), _REFUSED_ROWS):
+            some = refused.slice(first, _REFUSED_ROWS)
+            lines, open_questions = [], []
+            for row, of_row in zip(batch.take(some).to_pylist(), marks.take(some).to_pylist(), strict=True):
+                broken = [rules[number] for number in of_row["rules"]]
+                lines.append(quarantined(dict(row), of_row, broken))
+                if question := without_answer(row, of_row, lines[-1], [rule.name for rule in broken]):
                     open_questions.append(question)
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
-        parts = [
-            pa.Table.from_batches([rows.filter(pa.array(kept))]),
-            pa.Table.from_pylist(open_questions, good.schema),
-        ]
-        good.write_table(pa.concat_tables(parts if open_questions else parts[:1]).sort_by("row"))
-    return n_rows
-
-
-def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], start: int) -> npt.NDArray[np.int64]:
-    """For each row of a batch, from position `start` on, the rules that quarantine it: bit i is the i-th of them. What
-    breaks any rule is counted."""
-    import numpy as np
-
-    bits, bit = np.zeros(marks.num_rows, dtype=np.int64), 0
-    for one in broken:
-        first, end = (bisect_left(one.positions, position) for position in (start, start + marks.num_rows))
-        rows = np.array(one.positions[first:end], dtype=np.int64) - start
-        one.count += len(rows)
-        one.rows += (_place(batch, row) for row in rows[: 3 - len(one.rows)].tolist())
-        if one.rule.detail:
-            one.details.update(marks[one.rule.column].to_numpy()[rows].tolist())
-        if one.rule.reason:
-            first_broken = rows[bits[rows] == 0]
-            one.first.count += len(first_broken)
-            one.first.rows += (_place(batch, row) for row in first_broken[: 3 - len(one.first.rows)].tolist())
-            bits[rows] |= 1 << bit
-            bit += 1
-    return bits
-
-
-def _place(batch: pa.RecordBatch, row: int) -> Place:
-    number, file, of_file = (batch[name][row].as_py() for name in _PLACE)
-    return file, number if file is None else of_file
+            accepted.append(pa.Table.from_pylist(open_questions, good.schema))
+        good.write_table(pa.concat_tables(accepted).sort_by("row"))

@@ -118,8 +118,6 @@ class WarehouseFile:
                 yield connection
             return
         with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
-            if not version_of(connection):
-                raise nothing_here(self.folder)
             yield connection
 
     def _lockable(self) -> bool:
@@ -240,7 +238,10 @@ class WarehouseFile:
         connection = _open(file or self.file, wait_s, read_only=read_only)
         try:
             limited(connection, self.folder)
-            check_version(self.folder, version_of(connection))
+            version = version_of(connection)
+            check_version(self.folder, version)
+            if read_only and not version:
+                raise nothing_here(self.folder)
             yield connection
         finally:
             connection.close()
@@ -321,9 +322,11 @@ def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
 
 def limited(connection: duckdb.DuckDBPyConnection, folder: Path) -> duckdb.DuckDBPyConnection:
     """A session with this product's limits, which spills into `folder`; returns it."""
-    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}")
     # Reports and hashes are stored in UTC wherever they are made; the extension loader stays off the network.
-    connection.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
+    connection.execute(
+        f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}; SET TimeZone = 'UTC'; "
+        "SET autoinstall_known_extensions = false"
+    )
     return connection
 
 

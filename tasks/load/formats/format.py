@@ -27,7 +27,7 @@ NOTED = tuple(name for name in usual_names("references") if "target" not in name
 """Names of right answers among variables and metadata, where a "target" may be a language or a place to deploy to."""
 
 Convert = Callable[[Record], Iterable[Row | Unreadable]]
-"""From a record of a file, or a whole JSON document, to its rows. Pickled, for it is sent to other processes.
+"""From a record of a file, or a whole JSON document, to its rows.
 
 Raises one of `UNREADABLE` where the record cannot be read.
 """
@@ -114,11 +114,6 @@ def has(record: object, *names: str) -> bool:
     return isinstance(record, Mapping) and all(name in record for name in names)
 
 
-def all_have(records: Sequence[Record], *names: str) -> bool:
-    """Whether each of the records has all of these names."""
-    return all(has(record, *names) for record in records)
-
-
 def items(found: Any) -> list[Record]:
     """The objects in a list; of anything else, none."""
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
@@ -163,13 +158,6 @@ def is_chat(found: Any) -> bool:
 _USER, _MODEL = ("user", "human"), ("assistant", "ai", "model")
 
 
-def last_message(chat: Any, roles: Sequence[str]) -> Any:
-    """The text of the last message of a chat that one of the roles wrote; of none of them, the last message's."""
-    messages = items(chat)
-    said = [one for one in messages if (one.get("role") or one.get("type")) in roles]
-    return content((said or messages)[-1])
-
-
 def question_in(found: Any) -> Any:
     """The question in what was put to a model: a text, chat messages (the last of the user), or an object with one."""
     return _text_in(decoded(found), _USER, ("messages", *usual_names("question"), "text", "content"))
@@ -194,7 +182,9 @@ def references_in(found: Any) -> Any:
 
 def _text_in(found: Any, roles: Sequence[str], names: Sequence[str]) -> Any:
     if is_chat(messages := [one for one in items(found) if one.get("type") != "reasoning"]):
-        return last_message(messages, roles)
+        # The last message that one of the roles wrote; of none of them, the last one
+        said = [one for one in messages if (one.get("role") or one.get("type")) in roles]
+        return content((said or messages)[-1])
     if has(found, "choices") and items(found["choices"]):
         choice = items(found["choices"])[0]
         return content(choice.get("message") or {"content": choice.get("text")})

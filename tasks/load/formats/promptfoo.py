@@ -15,7 +15,6 @@ from answerkey.tasks.load.formats.format import (
     Fit,
     Row,
     Unreadable,
-    all_have,
     each,
     has,
     items,
@@ -47,9 +46,13 @@ _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | None:
     """Return how results of promptfoo are read, None where these are none."""
-    if all(_is_document(record) for record in records):
+    of_documents = [record.get("results") for record in records]
+    if all(
+        has(results, "results", "stats") or (has(record, "stats", "version") and bool(items(results)))
+        for record, results in zip(records, of_documents, strict=True)
+    ):
         return Fit(_document)
-    if all_have(records, "promptIdx", "testIdx", "provider", "prompt", "vars"):
+    if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
         return Fit(partial(_result, by_prompt=_several_prompts(records)))
     heads = [_OUTPUT.match(name) for name in records[0]]
     cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
@@ -57,11 +60,6 @@ def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | N
     if cells and (is_marked or all(record.get("Status") in _STATES for record in records)):
         return Fit(_table_row)
     return None
-
-
-def _is_document(record: Record) -> bool:
-    results = record.get("results")
-    return has(results, "results", "stats") or (has(record, "results", "stats", "version") and bool(items(results)))
 
 
 def _document(document: Record) -> Iterator[Row | Unreadable]:

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.frame import Key
-from answerkey.tasks.load.columns import (
-    WIDE,
-    ColumnMap,
-    complete,
-    is_there,
-    is_usual,
-    usual_names,
-    value,
-)
+from answerkey.tasks.load.columns import WIDE, is_there, is_usual, usual_names, value
 from answerkey.tasks.load.formats.format import (
     UNREADABLE,
     Convert,
@@ -43,12 +34,7 @@ from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, Record, item_row
 from answerkey.tasks.load.sources import called
 
-
-def _nothing(_records: Sequence[Record], _mapped: Sequence[str]) -> None:
-    return None
-
-
-PLAIN = Format("plain", "rows with columns", _nothing)
+PLAIN = Format("plain", "rows with columns", lambda _records, _mapped: None)
 """Whatever no other format is: columns are recognised by their names."""
 
 PROMPTFOO = replace(TABLE["promptfoo"], recognise=recognise_promptfoo)
@@ -67,10 +53,11 @@ class Reading:
     convert: Convert | None = None
     unread: tuple[str, ...] = ()
     """The names in the first rows that the format does not read."""
-    cells: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
-    """Columns of plain rows whose cells hold JSON or chat messages, and what reads them."""
-    wide: tuple[str, ...] = ()
-    """Columns of plain rows that each have the answers of one release, which is called like the column."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a format makes the rows, so that their columns have the names of our keys."""
+        return self.format is not PLAIN
 
     def rows(self, rows: Iterable[Raw]) -> Iterator[Raw]:
         """The rows of a source as the format reads them.
@@ -79,7 +66,7 @@ class Reading:
         """
         shift = 0
         for raw in rows:
-            if self.convert is None and not self.cells and not self.wide and not raw.document:
+            if self.convert is None and not raw.document:
                 # Nearly all rows are such, and there may be millions.
                 yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
@@ -90,27 +77,20 @@ class Reading:
                 yield Raw(number + place * raw.document, one.record, one.error, one.text, False, raw.file, of_file)
             shift += (max(len(made), 1) - 1) * raw.document
 
-    def _decoded(self, record: Record) -> Record:
-        return {**record, **{name: read(record[name]) for name, read in self.cells if name in record}}
-
     def _made(self, raw: Raw, record: Record) -> Iterator[Raw]:
-        if self.convert is None:
-            for one in _items(raw, record) if raw.document else [raw]:
-                try:
-                    decoded = one._replace(record=self._decoded(one.record)) if self.cells and one.record else one
-                except ValueError as error:
-                    yield self._refused(one, one.record, error)
-                else:
-                    yield from self._by_release(decoded) if self.wide else [decoded]
-            return
-        try:
-            for made in self.convert(record):
-                if isinstance(made, Unreadable):
-                    yield self._refused(raw, made.item, made.error)
-                else:
-                    yield Raw(raw.row, self._with_scores(made))
-        except UNREADABLE as error:
-            yield self._refused(raw, record, error)
+        # Each item of a document that is of no format is a row
+        for item in _items(raw, record) if raw.document and not self.is_made else [raw]:
+            if item.record is None or self.convert is None:
+                yield item
+                continue
+            try:
+                for made in self.convert(item.record):
+                    if isinstance(made, Unreadable):
+                        yield self._refused(raw, made.item, made.error)
+                    else:
+                        yield Raw(raw.row, self._with_scores(made) if self.is_made else made)
+            except UNREADABLE as error:
+                yield self._refused(raw, item.record, error)
 
     def _with_scores(self, made: Row) -> Row:
         """A row whose scores are METRIC.FIELD, also as columns, so that they can be labels or slices."""
@@ -120,30 +100,9 @@ class Reading:
         named = {name if "." in name else f"{tool}.{name}": one for name, one in made["scores"].items()}
         return {**made, **named, "scores": named} if named else made
 
-    def _by_release(self, raw: Raw) -> Iterator[Raw]:
-        """The rows that a row with one column per release becomes; one that cannot be read stays as it is."""
-        if raw.record is None:
-            yield raw
-            return
-        others = {name: cell for name, cell in raw.record.items() if name not in self.wide}
-        for name in self.wide:
-            found = {WIDE["answer"]: value(raw.record, name), WIDE["release"]: name}
-            yield raw._replace(record={**others, **found})
-
     def _refused(self, raw: Raw, item: Any, error: Exception) -> Raw:
         why = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
         return Raw(raw.row, None, why, json.dumps(item, ensure_ascii=False, default=str))
-
-    def columns(
-        self,
-        given: Mapping[Key, str],
-        slices: Sequence[str],
-        records: Sequence[Record],
-        source: str,
-        elsewhere: Collection[str] = (),
-    ) -> ColumnMap:
-        """The columns of the rows, as far as the first records show them; see `columns.complete`."""
-        return complete(given, slices, records, source, elsewhere, made=self.convert is not None)
 
 
 AS_IT_STANDS = Reading(PLAIN)
@@ -151,16 +110,11 @@ AS_IT_STANDS = Reading(PLAIN)
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The rows of a source as they are read, with the first of them."""
+    """The rows of a source as they are read, with the records among the first, from which columns are recognised."""
 
     reading: Reading
-    head: Sequence[Raw]
+    records: Sequence[Record]
     rows: Iterator[Raw]
-
-    @property
-    def records(self) -> list[Record]:
-        """The records among the first rows, from which columns are recognised."""
-        return records_of(self.head)
 
 
 def opened(
@@ -182,46 +136,62 @@ def opened(
     if first and not first[0].document:
         first += itertools.islice(rows, LOOK_AHEAD - 1)
     records = [Document(raw.record) if raw.document else raw.record for raw in first if raw.record is not None]
-    reading = replace(recognise(records, source, chosen, mapped), wide=tuple(wide))
-    if reading.convert and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
+    reading = recognise(records, source, chosen, mapped)
+    if (
+        reading.convert
+        and reading.is_made
+        and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL)
+    ):
         reading = replace(reading, convert=partial(_of_cells, reading.convert))
+    if first and wide:
+        there = list(itertools.islice(_records_of(reading.rows(first)), LOOK_AHEAD))
+        if missing := [name for name in wide if not any(is_there(record, name) for record in there)]:
+            names = ", ".join(dict.fromkeys(name for record in there for name in record))
+            raise UserError(f"{called(source)}: no column {missing[0]!r} (for --wide); the columns are {names}")
+        reading = replace(reading, convert=partial(_by_release, wide))
     read = reading.rows(itertools.chain(first, rows))
     head = list(itertools.islice(read, LOOK_AHEAD))
-    if not head and reading.format is not PLAIN:
+    if not head and reading.is_made:
         raise UserError(f"{called(source)}: {reading.format.title}, which has no answers besides the expected ones")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
-    there = list(
-        itertools.chain.from_iterable(_items(raw, raw.record) if raw.document else [raw] for raw in first if raw.record)
-    )
-    if missing := [name for name in wide if not any(is_there(record, name) for record in records_of(there))]:
-        names = dict.fromkeys(name for record in records_of(there) for name in record)
-        raise UserError(f"{called(source)}: no column {missing[0]!r} (for --wide); the columns are {', '.join(names)}")
-    if not records_of(head):
+    records = list(_records_of(head))
+    if not records:
         none = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
         raise UserError(f"{called(source)}: {none}{head[0].error}")
-    return Opened(reading, head, itertools.chain(head, read))
+    return Opened(reading, records, itertools.chain(head, read))
 
 
-def records_of(rows: Iterable[Raw]) -> list[Record]:
+def _records_of(rows: Iterable[Raw]) -> Iterator[Record]:
     """The records of the rows that can be read."""
-    return [raw.record for raw in rows if raw.record is not None]
+    return (raw.record for raw in rows if raw.record is not None)
+
+
+def _by_release(wide: Sequence[str], record: Record) -> Iterator[Row]:
+    """The rows that a row with one column per release becomes."""
+    others = {name: cell for name, cell in record.items() if name not in wide}
+    for name in wide:
+        yield {**others, WIDE["answer"]: value(record, name), WIDE["release"]: name}
+
+
+def _with_cells(readers: Mapping[str, Callable[[Any], Any]], record: Record) -> Iterator[Row]:
+    """A row whose cells are read as the JSON or the chats that they hold."""
+    yield {**record, **{name: read(record[name]) for name, read in readers.items() if name in record}}
 
 
 def _of_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
-    """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts."""
-    return convert({name: _of_cell(name, cell) for name, cell in record.items()})
+    """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts.
 
-
-def _of_cell(name: str, cell: Any) -> Any:
-    """What a cell holds as JSON; a list of anything else than texts and objects may be an answer, and stays a text.
-
-    So does an object in a column such as `outputs.answer`, which has one part of an object already.
+    A list of anything else than texts and objects may be an answer, and stays a text; so does an object in a column
+    such as `outputs.answer`, which has one part of an object already.
     """
-    found = decoded(cell)
-    if "." in name and not isinstance(found, list):
-        return cell
-    return found if not isinstance(found, list) or all(isinstance(one, str | dict) for one in found) else cell
+    cells = {}
+    for name, cell in record.items():
+        found = decoded(cell)
+        is_part = "." in name and not isinstance(found, list)
+        is_answer = isinstance(found, list) and not all(isinstance(one, str | dict) for one in found)
+        cells[name] = cell if is_part or is_answer else found
+    return convert(cells)
 
 
 def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: Sequence[str] = ()) -> Reading:
@@ -243,13 +213,16 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
         titles = " and ".join(reading.format.title for reading in fitting)
         options = " or ".join(f"--format {reading.format.name}" for reading in fitting)
         raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
-    return fitting[0] if fitting else replace(AS_IT_STANDS, cells=tuple(_cells(records)))
+    if fitting:
+        return fitting[0]
+    readers = dict(_cells(records))
+    return Reading(PLAIN, partial(_with_cells, readers) if readers else None)
 
 
 def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """The columns in which every cell is a chat, or a text in the quotes of JSON; one cell alone may be a quotation."""
     chats = {name: question_in for name in usual_names("question")} | {
-        name: _answer_in_cell for name in usual_names("answer")
+        name: lambda cell: answer_in(decoded(cell)) for name in usual_names("answer")
     }
     for name in records[0] if records else ():
         if EXPECTED.fullmatch(name):
@@ -263,17 +236,13 @@ def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any
             yield name, decoded
 
 
-def _answer_in_cell(cell: Any) -> Any:
-    return answer_in(decoded(cell))
-
-
 def _fit(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
     """How a format reads these records: as they are, or as a document with one list of them."""
     if fit := _recognised(format, records, mapped):
         return fit
     inner = items(_list_in(records[0]))[:LOOK_AHEAD] if len(records) == 1 else []
     fit = _recognised(format, inner, mapped) if inner else None
-    return replace(fit, convert=partial(_each, fit.convert)) if fit else None
+    return replace(fit, convert=lambda document: each(_list_in(document), fit.convert)) if fit else None
 
 
 def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
@@ -295,10 +264,6 @@ def _has_key_twice(read: Callable[[Any], object], what: Any) -> bool:
     except KeyTwice:
         return True
     return False
-
-
-def _each(convert: Convert, document: Record) -> Iterator[Row | Unreadable]:
-    return each(_list_in(document), convert)
 
 
 def _list_in(document: Record) -> list[Any] | None:

@@ -16,6 +16,7 @@ from answerkey.tasks.load.columns import is_there, usual_names, value
 from answerkey.tasks.load.formats import special
 from answerkey.tasks.load.formats.format import (
     NOTED,
+    Convert,
     Fit,
     Format,
     Row,
@@ -131,33 +132,36 @@ class Shape:
                 extra |= {name: record[name] for name in record if name in others and not is_given(name)}
                 continue
             paths = alternatives.split("|")
-            beside = decoded(_present(record, document, paths))
+            # What stands at the first path that is there, also if it is empty
+            beside = decoded(next((cell for path in paths if (cell := _at(record, document, path)) is not None), None))
             if isinstance(beside, Mapping):
                 extra |= beside
             elif beside is not None:
                 extra[paths[0].rsplit(".", 1)[-1]] = beside
-        scores = given({**record, "scores": _named(record, self.scores)} if self.scores else record)
+        scores = record
+        if self.scores:
+            scores = {**record, "scores": {name: value(record, path) for name, path in self.scores.items()}}
 
-        made = row(**cells, scores=scores, extra=extra)
-        finish = getattr(special, self.then) if self.then else _alone
+        made = row(**cells, scores=given(scores), extra=extra)
         beside = {path: value(record, path) for path in mapped if is_there(record, path)}
-        for finished in finish(made, record):
+        for finished in getattr(special, self.then)(made, record) if self.then else [made]:
             yield {**beside, **finished}
 
-    def unread(self, record: Record) -> list[str]:
-        """Return the names in a record with anything in them that no column and no score is read from."""
+    def unread(self, records: Sequence[Record]) -> tuple[str, ...]:
+        """Return the names in the first records with anything in them that no column and no score is read from."""
+        if "*" in self.extra or not self.columns:
+            return ()
         paths = [path for several in self.columns.values() for path in several]
         paths += [path for several in self.extra for path in several.split("|")]
         read = {*self.only, *self.scores.values(), *paths, self.chat}
         read |= {path.split(".", 1)[0].split("[", 1)[0] for path in read}
-        read |= names_of_scores(record)
         inner = tuple(f"{path}." for path in paths)
-        filled = [name for name, cell in record.items() if cell not in _EMPTY]
-        return [name for name in filled if name not in read and not name.startswith(inner)]
-
-
-def _alone(made: Row, _record: Record) -> list[Row]:
-    return [made]
+        names: list[str] = []
+        for record in records[:3]:
+            read_here = read | names_of_scores(record)
+            filled = [name for name, cell in record.items() if cell not in _EMPTY]
+            names += [name for name in filled if name not in read_here and not name.startswith(inner)]
+        return tuple(dict.fromkeys(names))
 
 
 def _has(record: Record, names: str) -> bool:
@@ -183,29 +187,14 @@ def _first(record: Record, document: Record, paths: Sequence[str]) -> Any:
     return next((cell for cell in cells if cell not in _EMPTY), "" if "" in cells else None)
 
 
-def _present(record: Record, document: Record, paths: Sequence[str]) -> Any:
-    """What stands at the first path that is there, also if it is empty."""
-    cells = [_at(record, document, path) for path in paths]
-    return next((cell for cell in cells if cell is not None), None)
-
-
 def _at(record: Record, document: Record, path: str) -> Any:
     return value(document, path[1:]) if path.startswith("/") else value(record, path)
 
 
-def _named(record: Record, scores: Mapping[str, str]) -> dict[str, Any]:
-    return {name: value(record, path) for name, path in scores.items()}
-
-
-def _items_at(document: Record, paths: Sequence[str]) -> Any:
-    """The items of a document, None where there are none."""
+def _items_at(document: Record, paths: Sequence[str]) -> list[Any]:
+    """The items of a document."""
     found = [value(document, path) for path in paths]
-    return next((cell for cell in found if isinstance(cell, list)), None)
-
-
-def _document_rows(document: Record, shape: Shape, mapped: Sequence[str] = ()) -> Iterator[Row | Unreadable]:
-    found = _items_at(document, shape.items) or []
-    return each(found, partial(shape.rows, document=document, mapped=mapped))
+    return next((cell for cell in found if isinstance(cell, list)), [])
 
 
 def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequence[str] = ()) -> Fit | None:
@@ -215,38 +204,31 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
             continue
         if shape.condition and not getattr(special, shape.condition)(records):
             continue
-        if not shape.items:
-            prepared = [shape.prepared(record, records[0]) for record in records]
-            if all(map(shape.fits, prepared)):
-                convert = partial(shape.rows, document=records[0], mapped=mapped)
-                return Fit(convert, _unread(shape, prepared))
-            continue
-
-        # Each record is a document, with items
         if not all(_has(record, name) for record in records for name in shape.within):
             continue
-        listed = [(record, _items_at(record, shape.items) or []) for record in records]
+        # Each record is a document with items, or all of them are items
+        documents = [(records[0], records)]
+        if shape.items:
+            documents = [(record, _items_at(record, shape.items)) for record in records]
         prepared = [
-            shape.prepared(item, record)
-            for record, found in listed
-            for item in (_of_length(found, value(record, shape.names)) if shape.names else items(found))
+            shape.prepared(item, document)
+            for document, listed in documents
+            for item in (_of_length(listed, value(document, shape.names)) if shape.names else items(listed))
         ]
-        has_items = bool(prepared) and all(found for _, found in listed)
+        has_items = bool(prepared) and all(listed for _, listed in documents)
         if (has_items or shape.within) and all(map(shape.fits, prepared)):
-            convert = partial(_document_rows, shape=shape, mapped=mapped)
-            return Fit(convert, _unread(shape, prepared))
+            convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
+            return Fit(partial(_item_rows, shape, mapped) if shape.items else convert, shape.unread(prepared))
     return None
+
+
+def _item_rows(shape: Shape, mapped: Sequence[str], document: Record) -> Iterator[Row | Unreadable]:
+    return each(_items_at(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
 
 
 def _of_length(found: Sequence[Any], names: Any) -> list[Any]:
     """The lists among items that have a value for each name."""
     return [item for item in found if isinstance(item, list) and isinstance(names, list) and len(item) == len(names)]
-
-
-def _unread(shape: Shape, records: Sequence[Record]) -> tuple[str, ...]:
-    if "*" in shape.extra or not shape.columns:
-        return ()
-    return tuple(dict.fromkeys(name for record in records[:3] for name in shape.unread(record)))
 
 
 def _expanded(paths: Sequence[str]) -> list[str]:
@@ -273,12 +255,14 @@ def _shape(entry: Mapping[str, Any]) -> Shape:
     return Shape(**{**shape, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
 
 
-def _formats() -> Iterator[Format]:
-    table = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
-    for name, entry in table.items():
-        shapes = tuple(map(_shape, entry.get("shapes", ())))
-        yield Format(name, entry["title"], partial(recognise, shapes), entry.get("releases", ""))
-
-
-TABLE = {format.name: format for format in _formats()}
+_ENTRIES = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
+TABLE = {
+    name: Format(
+        name=name,
+        title=entry["title"],
+        recognise=partial(recognise, tuple(map(_shape, entry.get("shapes", ())))),
+        releases=entry.get("releases", ""),
+    )
+    for name, entry in _ENTRIES.items()
+}
 """By name; promptfoo, which has a module, is recognised by nothing here."""

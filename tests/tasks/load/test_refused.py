@@ -116,7 +116,7 @@ DAMAGED = {
     "half a DuckDB file": ("a.duckdb::one", _half(_tables), "a.duckdb::one: IO Error: "),
     "SQLite as DuckDB": ("a.db::t", b"SQLite format 3\x00", "this is an SQLite database, not DuckDB; export its table"),
     "a view of other files": ("a.duckdb::of_files", _tables, "it is a view of other files, which none of a loaded"),
-    "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "name it with --encoding"),
+    "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "save it as UTF-8 or name it with --encoding"),
     "no text": ("a.csv", bytes(range(256)) * 9, "this is not text: there are zero bytes in it; give CSV"),
     "a column that is missing": ("a.csv", b"id,text\n1,x\n", "no column for answer was recognised among id, text"),
 }  # fmt: skip

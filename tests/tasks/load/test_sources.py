@@ -532,7 +532,8 @@ def test_the_encoding_of_a_text_is_found_and_said(tmp_path, encoding, ending):
     text = {"csv": table, "jsonl": "\n".join(records), "json": f"[{', '.join(records)}]"}[ending]
     file = tmp_path / f"answers.{ending}"
     file.write_bytes(text.encode(encoding))
-    note = f"answers.{ending}: read as {encoding}, which was detected (--encoding overrides it)"
+    remedy = "if that is wrong, save it as UTF-8 or use --encoding"
+    note = f"answers.{ending}: read as {encoding}, which was detected; {remedy}"
     assert answers(file) == (ANSWERS[encoding], [note])
     assert answers(file, encoding) == (ANSWERS[encoding], [])
 
@@ -552,7 +553,7 @@ def test_an_encoding_that_is_not_sure_is_asked_for(tmp_path, content):
     file.write_bytes(content)
     said = refusal(answers, file)
     assert said.startswith(f"{file}: the text is not UTF-8, and its encoding is not certain (win")
-    assert "; name it with --encoding; " in said
+    assert "; save it as UTF-8 or name it with --encoding; " in said
     assert answers(file, "utf-8")[0][0] == content.split(b"\n")[1][2:].decode("utf-8", "replace")
     assert refusal(answers, file, "latin-0").startswith("--encoding latin-0: there is no such encoding; for instance ")
 

@@ -1,4 +1,4 @@
-"""Which rows of which sources are traces, by which paths; what an instant and a sample are; what is refused."""
+"""Which rows of which sources are traces, by which paths; what an instant is; what is refused."""
 
 import gzip
 import json
@@ -6,12 +6,10 @@ import os
 
 import duckdb
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from answerkey.tasks.traces import select as selecting
 from answerkey.tasks.traces.rules import instant
-from answerkey.tasks.traces.select import check_source, in_sample
+from answerkey.tasks.traces.select import check_source
 from tests.tasks.staging_help import query, refusal, rows_of, served
 from tests.tasks.traces.tracing_help import counts, rule, run, trace
 
@@ -91,6 +89,21 @@ def test_a_row_of_several_files_is_known_by_file_and_line(traces):
     assert (os.path.basename(source), row, raw) == ("b.jsonl", 3, "no json")
 
 
+def test_a_row_of_34_megabytes_is_a_trace(traces):
+    traces.log(trace(0, output="0 indeed", page="x" * 34_000_000), trace(1))
+    assert traces.counts(where="length(page::VARCHAR) > 32000000") == "2 seen, 1 filtered, 1 scored, 1 measured"
+    assert traces.outcomes == {"t0": "scored", "t1": "filtered"}
+
+
+def test_a_note_says_in_which_encoding_traces_were_read(traces):
+    answers = ["Столица России — Москва."] * 5
+    lines = [json.dumps(trace(n, output=answer), ensure_ascii=False) for n, answer in enumerate(answers)]
+    (traces.folder / "log.jsonl").write_text("\n".join(lines), encoding="cp1251")
+    of_rule = traces.prepared()
+    assert [row["answer"] for row in rows_of(of_rule.accepted)] == answers
+    assert of_rule.notes[0].startswith("r: log.jsonl: read as windows-1251, which was detected")
+
+
 SPAN = {
     "said": [{"name": "n"}], "flat.key": 1.5, "metadata": '{"refs": ["r", "s"], "a.b": 3}', "n": 9007199254740993,
     "attributes": [
@@ -144,6 +157,7 @@ def test_a_condition_that_takes_too_long_stops_the_rule(traces, monkeypatch):
 INSTANTS = {
     "2026-11-01T10:00:00Z": "2026-11-01T10:00", "2026-11-01 12:00:00.25+02:00": "2026-11-01T10:00:00.250000",
     **dict.fromkeys(("2026-11-01T10:00:00", "2026-11-01T10:00Z"), "2026-11-01T10:00"), "2026-11-01": "2026-11-01T00:00",
+    "20261101T100000Z": "2026-11-01T10:00",
     "2026-11-01T10:00:00.123456789Z": "2026-11-01T10:00:00.123456", "2026-11-01 10:00:00 UTC": "2026-11-01T10:00",
     **{f"1793500000{zeros}": "2026-11-01T02:26:40" for zeros in ("", ".0", "000", "000000", 9 * "0")},
     **dict.fromkeys(("", "soon", "infinity", "5", "20261101", "1e300", "nan", "9999-12-31", "-1793500000", True)),
@@ -155,11 +169,3 @@ def test_what_an_instant_is(text):
     expected = INSTANTS[text]
     moment = instant(text)
     assert (moment and moment.replace(tzinfo=None)) == (expected and type(moment).fromisoformat(expected))
-
-
-@given(st.text(), st.text(min_size=1), st.floats(0, 1), st.floats(0, 1))
-def test_a_higher_rate_takes_what_a_lower_one_takes(rule, trace_id, one, other):
-    rule, trace_id = (text.encode("utf-8", "replace").decode() for text in (rule, trace_id))
-    low, high = sorted((one, other))
-    assert in_sample(rule, trace_id, low) <= in_sample(rule, trace_id, high)
-    assert (in_sample(rule, trace_id, 0.0), in_sample(rule, trace_id, 1.0)) == (False, True)

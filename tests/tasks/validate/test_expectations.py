@@ -8,7 +8,6 @@ import pytest
 
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
-from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.warehouse.home import Home
@@ -135,17 +134,6 @@ def test_a_suite_of_great_expectations_0_18_has_older_names():
     }
     suite = read_suite(json.dumps(older) + "\n")
     assert (suite.name, len(suite.expectations)) == ("answers", 2)
-
-
-def test_batches_change_nothing(tmp_path, monkeypatch):
-    unique = "{type: expect_column_values_to_be_unique, kwargs: {column: question}, severity: warning}"
-    given = expecting(APOLOGY, unique)
-    each = [{"answer": "Sorry" if n % 3 else "Fine", "question": f"q {n % 20}"} for n in range(23)]
-    whole = check(tmp_path, given, *each)
-    monkeypatch.setattr(validation, "_MAX_BATCH_ROWS", 7)
-    parts = check(tmp_path, given, *each)
-    assert (parts.kept, parts.reasons, parts.validation.checks) == (whole.kept, whole.reasons, whole.validation.checks)
-    assert (len(whole.kept), whole.check("question_be_unique").n_failed) == (8, 6)
 
 
 WRONG = [

@@ -19,7 +19,7 @@ from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.store import parquet_writer
-from tests.tasks.validate.validating_help import LENIENT, row, rows, validated, written
+from tests.tasks.validate.validating_help import APOLOGY, LENIENT, expecting, row, rows, validated, written
 
 
 def test_sound_rows_are_accepted_in_order_with_the_label_understood(tmp_path):
@@ -424,15 +424,19 @@ def test_raw_restores_the_row(tmp_path):
 
 
 def test_batches_change_nothing(tmp_path, monkeypatch):
-    staged = rows(*({"label": ("true", "x", "false", "0", "z")[i % 5]} for i in range(43)))
-    whole = validated(tmp_path / "whole", staged)
+    unique = "{type: expect_column_values_to_be_unique, kwargs: {column: question}, severity: warning}"
+    contract = expecting(APOLOGY, unique)
+    labels, answers = ("true", "x", "false", "0", "z"), ("Fine", "Sorry", "Sorry")
+    fields = [{"label": labels[i % 5], "answer": answers[i % 3], "question": f"{i % 40}"} for i in range(43)]
+    staged = rows(*fields)
+    whole = validated(tmp_path / "whole", staged, contract)
     monkeypatch.setattr(validation, "_MAX_BATCH_ROWS", 7)
     monkeypatch.setattr(validation, "_REFUSED_ROWS", 2)
-    parts = validated(tmp_path / "parts", staged)
+    parts = validated(tmp_path / "parts", staged, contract)
     assert (parts.accepted, parts.quarantine) == (whole.accepted, whole.quarantine)
     assert parts.validation.checks == whole.validation.checks
     assert [line["correct"] for line in whole.accepted[:3]] == [True, False, False]
-    assert whole.validation.n_quarantined == 17
+    assert (whole.validation.n_quarantined, whole.check("question_be_unique").n_failed) == (34, 6)
 
 
 @pytest.mark.nightly
