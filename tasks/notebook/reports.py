@@ -84,9 +84,10 @@ def _columns(sample: Sample) -> dict[str, Any]:
         references=_clean(sample.references),
         facts=_clean(sample.facts),
         cluster=clean(sample.cluster),
+        context=_clean(sample.context),
         incorrect_references=_clean(sample.incorrect_references),
     )
-    return {**asked.staged(), "answer": clean(sample.answer), "context": _clean(sample.context)}
+    return {**asked._asdict(), "sample_hash": asked.hash, "answer": clean(sample.answer)}
 
 
 def _clean(texts: Sequence[str]) -> tuple[str, ...]:
