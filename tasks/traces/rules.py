@@ -51,6 +51,9 @@ def instant(value: object) -> datetime | None:
 datetime.datetime(2026, 11, 1, 2, 26, 40, tzinfo=datetime.timezone.utc), None)
     """
     text = "" if isinstance(value, bool) else str(value).strip().removesuffix(" UTC")
+    if re.fullmatch(r"(19|20)[0-9]{12}", text):
+        # Digits alone, like 20261101100000: as milliseconds they would be a time six centuries from now.
+        text = f"{text[:8]}T{text[8:]}"
     try:
         number = Decimal(text)
     except InvalidOperation:
