@@ -17,7 +17,7 @@ from answerkey.tasks.load.rows import Record
 
 GIVEN = "given"
 """The metric of scores whose tool is not known."""
-_TABLE = yaml.safe_load(Path(__file__).with_name("given.yml").read_text(encoding="utf-8"))
+_TABLE = yaml.safe_load(Path(__file__).with_name("given.yaml").read_text(encoding="utf-8"))
 """Where tools write scores, and the words that they write for numbers."""
 USAGE: Mapping[str, Mapping[str, float]] = _TABLE["usage"]
 """By field: where tools write what an answer took, and the factor from their unit to ours."""
