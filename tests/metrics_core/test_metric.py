@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import (
+from answerkey import (
     Failed,
     Field,
     Measurement,
