@@ -167,7 +167,9 @@ def compare(
     with files_as_reports(home, comparing.old, comparing.new) as (where, old, new), running(where):
         from answerkey.flows.compare_releases import compare_releases
 
-        pair = compare_releases(comparing.model_copy(update={"old": old, "new": new}), str(where), page=False)
+        # All scores of a file are of one metric, of which a comparison shows one field unasked.
+        both = {"old": old, "new": new, "all_fields": comparing.all_fields or where is not home}
+        pair = compare_releases(comparing.model_copy(update=both), str(where), page=False)
         shown = next((row.name for row in pair.overall if row.difference is not None), "")
         changed = largest_changes(where, pair.old, pair.new, shown, direction=moved, limit=samples if shown else 0)
     if as_json:

@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, truth
-from answerkey.tasks.load.columns import complete, text_at
+from answerkey.tasks.load.columns import complete, repeat_of, text_at
 from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.notebook.reports import add_report
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
 
-_NO_SCORES: tuple[Key, ...] = ("id", "cluster", "label")
+_NO_SCORES: tuple[Key, ...] = ("id", "cluster", "label", "repeat")
 """The keys whose columns are no scores."""
 
 
@@ -26,10 +26,11 @@ def reports_of_scores(old: str, new: str) -> Iterator[tuple[Home, Report, Report
     """A home in a temporary folder with a report of each file, called as the file is.
 
     A file has a row for each question, with a column of ids. Every other column of numbers, or of words such as
-    `passed`, is a score, but for `cluster`, and `label` with the verdicts of people.
+    `passed`, is a score, but for `cluster`, `label` with the verdicts of people, and `repeat`, which numbers several
+    answers to a question.
 
     Raises:
-        UserError: a file cannot be read, a row has no id, or no column has scores.
+        UserError: a file cannot be read, a row has no id or that of another row, or no column has scores.
     """
     with TemporaryDirectory(prefix="answerkey-") as folder:
         home = Home(Path(folder))
@@ -53,12 +54,14 @@ def _report(home: Home, file: str, work: Path) -> Report:
     if not named:
         raise UserError(f"{file}: no column of scores among {', '.join(names)}; write a number beside each id")
 
-    samples = []
+    samples, first_rows = [], dict[tuple[str, str], int]()
     for raw, record in zip(rows, records, strict=True):
         try:
-            sample_id, cluster, label = (text_at(record, paths, key) for key in _NO_SCORES)
+            sample_id, cluster, label, repeat = (text_at(record, paths, key) for key in _NO_SCORES)
             if raw.record is None or not sample_id:
                 raise ValueError(raw.error or f"the id ({paths['id']}) is missing")
+            if (first := first_rows.setdefault((sample_id, repeat_of(repeat)), raw.row)) != raw.row:
+                raise ValueError(f"the id {sample_id!r} is that of row {first} (a column `repeat` may number answers)")
             samples.append(Sample(sample_id, None, cluster=cluster, label=None if label is None else truth(label)))
         except ValueError as error:
             raise UserError(f"{file}, row {raw.row}: {error}; correct or remove the row") from error

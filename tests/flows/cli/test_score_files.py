@@ -34,6 +34,13 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     assert bare_cli("gate", *files[::-1], "--margin", "0.02").returncode == 1
 
 
+def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
+    file = tmp_path / "scores.jsonl"
+    file.write_text("".join(json.dumps({"id": n, "f1": n / 9, "accuracy": n % 2}) + "\n" for n in range(9)))
+    done = bare_cli("compare", str(file), str(file), "--json")
+    assert [row["field"] for row in json.loads(done.stdout)["rows"]] == ["accuracy", "f1"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -41,6 +48,10 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
         ("id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
         ("n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; call one of them id"),
         ("id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
+        (
+            "id,score\na,1\na,0\n",
+            "bad.csv, row 2: the id 'a' is that of row 1 (a column `repeat` may number answers); ",
+        ),
     ],
 )
 def test_files_without_what_it_takes_are_refused_in_one_line(bare_cli, tmp_path, content, message):
