@@ -170,8 +170,12 @@ def _spelling(text: str) -> Literal["", "list", "texts", "shortened"]:
         return ""
     if not isinstance(found, list):
         return ""
-    are_texts = re.search("[\"']", text) and all(one is None or isinstance(one, str | Mapping) for one in found)
-    return "texts" if are_texts else "list"
+    return "texts" if _are_texts(text, found) else "list"
+
+
+def _are_texts(text: str, items: Sequence[Any]) -> bool:
+    """Whether the items of the list that a text spells are texts in quotes, or objects."""
+    return bool(re.search("[\"']", text)) and all(item is None or isinstance(item, str | Mapping) for item in items)
 
 
 def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: bool = False) -> list[str]:
@@ -209,7 +213,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
         name
         for name, cells in free.items()
         if _plainly(name) in _LABELS
-        and {str(cell).strip().lower() for cell in cells if cell is not None} <= {"", *_BOOLEANS}
+        and (texts := {str(cell).strip().lower() for cell in cells if cell is not None} - {""})
+        and texts <= _BOOLEANS
     ]
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
@@ -590,8 +595,8 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
         return [part.strip() for part in found.split(_SEPARATORS[spelled_as]) if part.strip()]
     if isinstance(found, str) and spells_list(found) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
-        is_asked_for = spelled_as == "list" or _spelling(found) != "list"
-        found = as_list(found) if is_asked_for else found
+        spelled = as_list(found)
+        found = spelled if spelled_as == "list" or _are_texts(found, spelled) else found
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
 

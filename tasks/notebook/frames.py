@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError, did_you_mean, listed
@@ -15,12 +14,9 @@ from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_nam
 from answerkey.tasks.load.references import sample_fields
 
 _BATCH = 5_000
-NOTHING_NAMED: Mapping[Key, str] = MappingProxyType({})
 
 
-def samples_of(
-    frame: Any, others: Sequence[str] = (), named: Mapping[Key, str] = NOTHING_NAMED
-) -> dict[str, list[Sample]] | None:
+def samples_of(frame: Any, others: Sequence[str], named: Mapping[Key, str]) -> dict[str, list[Sample]] | None:
     """The rows of a table as samples, by release in the order of their first rows; None for an object that is no table.
 
     Columns are recognised, and their cells read, as those of a file. A row without an id has its number, from 0.
@@ -35,7 +31,8 @@ def samples_of(
             release, or a row has no release although others have one.
 
     >>> import pyarrow as pa
-    >>> [sample] = samples_of(pa.table({"response": ["It is Rome."], "reference": ["['Rome', 'Roma']"]}))[""]
+    >>> table = pa.table({"response": ["It is Rome."], "reference": ["['Rome', 'Roma']"]})
+    >>> [sample] = samples_of(table, (), {})[""]
     >>> sample.references
     ('Rome', 'Roma')
     """
@@ -53,7 +50,7 @@ def samples_of(
         if table and key not in columns.paths:
             raise UserError(f"the data frame has no column for {key} among {', '.join(names)}; name it: {key}=COLUMN")
 
-    by_release, first = dict[str, list[Sample]](), dict[tuple[str, str, str], int]()
+    by_release, first, blank = dict[str, list[Sample]](), dict[tuple[str, str, str], int](), list[str]()
     for number, row in enumerate(table):
         try:
             sample = _sample(number, row, columns, others)
@@ -62,6 +59,8 @@ def samples_of(
         except ValueError as error:
             raise UserError(f"row {number} of the data frame: {error}") from error
         by_release.setdefault(release, []).append(sample)
+        if is_blank(sample.answer):
+            blank.append(str(number))
         earlier = first.setdefault((release, sample.sample_id, repeat), number)
         if earlier != number:
             raise UserError(
@@ -72,7 +71,6 @@ def samples_of(
         number = min(row for (release, *_), row in first.items() if not release)
         column = columns.paths["release"]
         raise UserError(f"row {number} of the data frame: no release in {column}; fill it in, or drop the row")
-    blank = [str(number) for number, row in enumerate(table) if is_blank(text_at(row, columns.paths, "answer"))]
     if blank:
         of = f"{len(blank):,} of {len(table):,} rows of the data frame"
         warnings.warn(f"{of} have no answer, and count as blank: {listed(blank)}", stacklevel=4)
