@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -117,8 +118,9 @@ def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
+@cache
 def environment(*, autoescape: bool = True) -> Environment:
-    """The templates of the page, with the filters for numbers and text from data."""
+    """The templates of the page, each compiled once, with the filters for numbers and text from data."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
