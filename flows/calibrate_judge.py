@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from answerkey.flows import steps
 from answerkey.flows.parameters import Judging, preflight
-from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import log, started
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import log, may_succeed, started
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.judges.learning import Learned
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks.gate.calibrate import Calibration
-from answerkey.tasks.gate.learn import Learning
+from answerkey.tasks.gate.calibrate import Calibration, calibrate, store_calibration
+from answerkey.tasks.gate.learn import Learning, estimate_learning, learn
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.tables import agreement, costs
 from answerkey.tasks.publish.text import code_block, price, what_it_learned
 from answerkey.tasks.warehouse.warehouse import nothing_here
+
+compare_with_people = task(calibrate, name="calibrate", task_run_name="calibrate {name}")
+keep_calibration = task(store_calibration, name="keep calibration")
+estimate_calls = task(estimate_learning, name="estimate costs")
+learn_examples = task(
+    learn,
+    name="learn examples",
+    task_run_name="learn {asked.most} examples for {asked.rubric}",
+    retries=2,
+    retry_delay_seconds=[1, 10],
+    retry_condition_fn=may_succeed,
+)
 
 _NEWEST: list[str] = []
 _USUAL: list[str] = []
@@ -82,8 +93,8 @@ def calibrate_judge(  # noqa: PLR0913
         if not labels and not run.home.warehouse.exists():
             raise nothing_here(home)
         with run.recorded("calibrate-judge", metric, parameters):
-            found = steps.calibrate(run.home, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
-            steps.store_calibration(run.home, found)
+            found = compare_with_people(run.home, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
+            keep_calibration(run.home, found)
     show_table(agreement(found), artifact_key("calibration", found.name), found.signature)
     return found
 
@@ -98,10 +109,10 @@ def _learn(home: str, asked: Learning, judging: Judging, parameters: dict[str, A
         parameters |= {"judging": judging.model_dump()}
         with run.recorded("calibrate-judge", asked.name, parameters, dry_run=judging.dry_run):
             if not judging.dry_run:
-                learned = steps.learn(run.home, asked, options, run.id)
+                learned = learn_examples(run.home, asked, options, run.id)
                 _show_learned(asked, learned)
                 return learned
-            cost = steps.estimate_learning(run.home, asked, options)
+            cost = estimate_calls(run.home, asked, options)
             log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
             show_table(costs("", [cost]), artifact_key("dry-run", asked.name), "What would be asked at most")
             return [cost]

@@ -1,22 +1,26 @@
-"""Compare two releases by their reports, and decide whether releases may ship. It only wires the steps."""
+"""Compare two releases by their reports, and decide whether releases may ship."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from answerkey.flows import steps
 from answerkey.flows.environment import DETAIL
-from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, tag_verdicts
+from answerkey.flows.evaluate_release import announce_reports, decide, show_comparison
+from answerkey.flows.findings import how_it_ended, log_page, log_verdicts
 from answerkey.flows.parameters import Comparing
-from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import form_of, log, started
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import completed, form_of, log, started
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.compare.compare import primary_field
+from answerkey.tasks.compare.compare import compare, primary_field
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.artifacts import unversioned
+from answerkey.tasks.publish.artifacts import publish_pair, publish_verdict, unversioned
 from answerkey.tasks.publish.text import finding, signed
 from answerkey.tasks.reports.report import datasets_of, pair_named
+
+compare_pair = task(compare, name="compare")
+publish_pair_page = task(publish_pair, name="publish page")
+publish_verdict_page = task(publish_verdict, name="publish page")
 
 
 def _run_name() -> str:
@@ -48,7 +52,7 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         run.describe({"dataset": datasets[:1], "release": releases})
         with run.recorded("compare-releases", old.partition("/")[0], parameters):
             decides = primary_field(run.home, (old, new), rules.primary.field) if rules else ""
-            pair = steps.compare(
+            pair = compare_pair(
                 run.home,
                 old,
                 new,
@@ -60,11 +64,11 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
             )
             for warning in pair.warnings:
                 log.warning(warning, extra=DETAIL)
-            steps.publish_comparison(pair)
+            show_comparison(pair)
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
-            tag_verdicts(run, gates)
-            log_page(lambda: steps.publish_pair(run.home, pair, gates, drawn=page))
-            steps.announce(run.home, [], gates)
+            log_verdicts(run, gates)
+            log_page(lambda: publish_pair_page(run.home, pair, gates, drawn=page))
+            announce_reports(run.home, [], gates)
     first = next(iter(pair.overall), None)
     result = (
         f"{first.name}, {pair.new} against {pair.old}: {finding(first)} ({signed(first.difference)})" if first else ""
@@ -99,8 +103,8 @@ def gate_releases(
         rules = read_policy(policy)
         with run.recorded("gate-releases", dataset or ", ".join(datasets_of(run.home, new[0])), parameters):
             gates = [decide(run.home, old, one, rules, dataset=dataset) for one in new]
-            tag_verdicts(run, gates)
+            log_verdicts(run, gates)
             for gated in gates:
-                log_page(partial(steps.publish_verdict, run.home, gated, drawn=page))
-            steps.announce(run.home, [], gates)
+                log_page(partial(publish_verdict_page, run.home, gated, drawn=page))
+            announce_reports(run.home, [], gates)
     return completed(gates, *how_it_ended([], gates))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.findings import how_they_ended
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting, checked
-from answerkey.flows.prefect_or_local import completed, flow, tagged
-from answerkey.flows.runs import complete_queued, crash_unfinished_subflows, form_of, log, queued_alike
+from answerkey.flows.prefect_or_local import flow, tagged
+from answerkey.flows.runs import complete_queued, completed, crash_unfinished_subflows, form_of, log, queued_alike
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.gate import policy_for

@@ -1,66 +1,87 @@
-"""The main flow, from a file of answers to versioned reports, step by step."""
+"""The main flow: answers go into DuckDB, are validated, are scored by one task a metric, and become versioned reports.
+
+    python flows/evaluate_release.py examples/helpdesk/v1.csv
+
+load -> validate -> plan -> check judges -> score -> commit -> aggregate -> compare -> gate -> publish
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from answerkey.flows import steps
+from answerkey.flows.answers import Answers, find_answers
 from answerkey.flows.command_line import command_line
 from answerkey.flows.environment import DETAIL
-from answerkey.flows.fan_out import fan_out
-from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
-from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
-from answerkey.flows.runs import (
-    Run,
-    form_of,
-    log,
-    started,
-    started_before,
+from answerkey.flows.fan_out import fan_out, outcome
+from answerkey.flows.findings import (
+    how_it_ended,
+    how_they_ended,
+    log_dry_run,
+    log_expected_cost,
+    log_page,
+    log_plan,
+    log_validation,
+    log_verdicts,
 )
+from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import Run, completed, form_of, log, may_succeed, started, started_before
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.cost import Cost, total_usd
+from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.progress import Advance, tell
-from answerkey.tasks.compare.compare import primary_field
-from answerkey.tasks.gate.gate import policy_for
-from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
-from answerkey.tasks.load.load import Loaded, Source, dataset_name
+from answerkey.tasks.compare.compare import compare_all, primary_field
+from answerkey.tasks.gate.gate import gate, policy_for
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.load.load import Loaded, dataset_name, load
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
-from answerkey.tasks.publish.artifacts import address, artifact_key, in_one_line, show_table
-from answerkey.tasks.publish.tables import costs as cost_table
-from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
-from answerkey.tasks.releases.provenance import generation_of
-from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
-from answerkey.tasks.reports.commit import Committed, is_complete
+from answerkey.tasks.publish.artifacts import address, publish_comparison, publish_run, publish_scores
+from answerkey.tasks.publish.events import announce
+from answerkey.tasks.publish.text import first_is_old
+from answerkey.tasks.reports.aggregate import aggregate
+from answerkey.tasks.reports.commit import Committed, commit, is_complete, record_validation
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
+from answerkey.tasks.reports.report import Report, check_baseline, made_by, report_named
 from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
-from answerkey.tasks.score.plan import Plan
-from answerkey.tasks.score.score import start_processes
+from answerkey.tasks.score.check import check_judges
+from answerkey.tasks.score.estimate import estimate_costs
+from answerkey.tasks.score.plan import Plan, plan
+from answerkey.tasks.score.score import score, start_processes
 from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.data_docs import build_data_docs
 from answerkey.tasks.validate.expectations import read_suite
-from answerkey.tasks.validate.validate import Check, Validation
+from answerkey.tasks.validate.validate import Validation, validate
 from answerkey.tasks.warehouse.home import Home
 
-if TYPE_CHECKING:
-    from prefect.futures import PrefectFuture
-
-    Docs = Future[str] | PrefectFuture[str]
+load_answers = task(load, name="load")
+validate_answers = task(validate, name="validate")
+keep_validation = task(record_validation, name="record validation")
+write_data_docs = task(build_data_docs, name="data docs")
+plan_scores = task(plan, name="plan")
+estimate_calls = task(estimate_costs, name="estimate costs")
+try_judges = task(
+    check_judges, name="check judges", retries=2, retry_delay_seconds=[1, 10], retry_condition_fn=may_succeed
+)
+score_shard = task(score, name="score", retries=2, retry_delay_seconds=[1, 10], retry_condition_fn=may_succeed)
+commit_scores = task(commit, name="commit")
+aggregate_scores = task(aggregate, name="aggregate")
+publish_reports = task(publish_scores, name="publish")
+compare_reports = task(compare_all, name="compare")
+show_comparison = task(publish_comparison, name="publish comparison")
+decide = task(gate, name="gate")
+publish_page = task(publish_run, name="publish page")
+announce_reports = task(announce, name="announce")
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
-_MOST_REASONS = 3
-REPORT = "report:"
-"""With the id of a report behind it, the answers of the form of an evaluation that makes this report again."""
-RERUN_OF = "rerun_of"
 
 
 def _run_name() -> str:
@@ -99,102 +120,106 @@ def evaluate_release(
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
-    named = "" if baseline == NOTHING else baseline
+    dry_run = judging.dry_run
     with started(home) as run:
-        source, parameters, provenance = _source(run, data, scoring, parameters)
-        before = _made_before(run, parameters["data"])
-        if before and is_complete(run.home, run.id):
+        answers = find_answers(run, data, scoring, parameters)
+        if (earlier := _made_before(run, answers)) and is_complete(run.home, run.id):
             log.info("this run is complete, so nothing is repeated; start a new run for another report")
-            return completed(_ids(before), *how_they_ended(run.home, _ids(before)))
+            return completed(_ids(earlier), *how_they_ended(run.home, _ids(earlier)))
 
-        # Whatever can be refused is refused before anything is loaded.
+        # Whatever can be refused is refused before anything is loaded
+        named = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
-        contract = _contract(limits, scoring, source)
+        contract = _contract(limits, scoring, answers)
         rules = policy_for(policy, named, metrics)
         check_baseline_answers(metrics, named)
-        with run.recorded(_flow_of(provenance), dataset_name(source), parameters, dry_run=judging.dry_run):
-            loaded = steps.load(source, run.folder)
-            if not judging.dry_run:
+
+        with run.recorded(answers.flow, dataset_name(answers.source), answers.parameters, dry_run=dry_run):
+            # The answers, in DuckDB's terms, and which of them can be scored
+            loaded = load_answers(answers.source, run.folder)
+            if not dry_run:
                 start_processes(metrics, loaded.n_rows)
             tell(Advance("validate"))
-            validated = steps.validate(
+            validated = validate_answers(
                 loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
             )
-            steps.record_validation(run.home, run.id, source.answers, loaded, validated)
-            _log_validation(loaded, validated)
-            docs = _documented(run, loaded, contract, validated, drawn=page and not judging.dry_run)
-            _check(run.home, source, named, loaded, validated, docs)
+            keep_validation(run.home, run.id, answers.source.answers, loaded, validated)
+            log_validation(loaded, validated)
+            docs = (
+                write_data_docs.submit(run.home, run.id, loaded.dataset, contract, validated)
+                if page and not dry_run
+                else None
+            )
+            _check(run.home, answers, named, loaded, validated, docs)
 
+            # What has no score yet, and what that costs
             metrics = with_baseline_answers(metrics, validated.accepted, named)
-            plan = steps.plan(
+            planned = plan_scores(
                 validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
                 key_from=judging.key_from, wait_for=[validated],
             )  # fmt: skip
-            if judging.dry_run:
-                return _costs(plan, loaded.dataset, judge)
-            _log_plan(plan, judge)
-            if plan.known_answers:
+            if dry_run:
+                costs = [*estimate_calls(planned)]
+                log_dry_run(loaded.dataset, judge, costs)
+                return costs
+            _check_reachable(planned, judge)
+            log_plan(planned)
+            if planned.known_answers:
                 tell(Advance("check judges"))
-                plan = steps.check_judges(plan)
-            parts = [*fan_out(plan.shards, remedy="run again with --only-failed", wait_for=[plan]).values()]
+                planned = try_judges(planned)
+
+            # One task for each metric and shard of rows, side by side
+            parts = fan_out(score_shard, planned.shards, remedy="run again with --only-failed", wait_for=[planned])
 
             tell(Advance("report"))
-            committed = steps.commit(
-                run.home, run.id, source.answers, loaded, validated.accepted, parts, wait_for=[plan]
+            committed = commit_scores(
+                run.home, run.id, answers.source.answers, loaded, validated.accepted, [*parts.values()],
+                wait_for=[planned],
+            )  # fmt: skip
+            _describe(run, answers, committed)
+            content = manifest(run.id, answers.parameters, loaded, validated, planned, judge, run.access)
+            content |= {"command": command_line(content["parameters"]), **answers.provenance}
+            reports: Sequence[Report] = earlier or aggregate_scores(
+                run.home, committed, metrics, content, min_coverage=limits.min_coverage
             )
-            _describe(run, committed, provenance)
-            content = _manifest(run, parameters, loaded, validated, plan, judge) | provenance
-            reports = before or steps.aggregate(run.home, committed, metrics, content, min_coverage=limits.min_coverage)
-            result = steps.publish_scores(reports)
+            result = publish_reports(reports)
             log.info(result, extra=DETAIL)
 
-            verdicts = compare_and_gate(run, loaded.dataset, reports, baseline, rules, page=page, docs=docs)
+            # What changed against the baseline, and whether it may ship
+            pairs = _pairs(run.home, baseline, loaded.dataset, reports, rules)
+            comparisons = _compare(run.home, reports, pairs, rules)
+            verdicts = [decide(run.home, *pair, rules, wait_for=[comparisons]) for pair in pairs] if rules else []
+            log_verdicts(run, verdicts)
+
+            why_old = "" if baseline or not pairs else first_is_old(*(report.release for report in reports))
+            _publish_page(run.home, reports, pairs, comparisons, verdicts, drawn=page, docs=docs, why_old=why_old)
+            announce_reports(run.home, _ids(reports), verdicts, wait_for=[reports])
         return completed(_ids(reports), *how_it_ended(reports, verdicts, result))
 
 
-def compare_and_gate(
-    run: Run,
-    dataset: str,
-    reports: Sequence[Report],
-    baseline: str,
-    policy: Policy | None,
-    *,
-    page: bool,
-    docs: Docs | None = None,
-) -> Sequence[ReleaseVerdict]:
-    """Compare the reports with the baseline, decide about each, and publish."""
-    pairs = _pairs(run.home, baseline, dataset, reports, policy)
-    comparisons = compare(run.home, pairs, policy, wait_for=[reports])
-    verdicts = [decide(run.home, *pair, policy, wait_for=[comparisons]) for pair in pairs] if policy else []
-    tag_verdicts(run, verdicts)
-    why_old = "" if baseline or not pairs else first_is_old(*(report.release for report in reports))
-    _publish(run.home, reports, pairs, comparisons, verdicts, page=page, docs=docs, why_old=why_old)
-    return verdicts
-
-
-def _ids(reports: Iterable[Report]) -> list[str]:
+def _ids(reports: Sequence[Report]) -> list[str]:
     return [report.report_id for report in reports]
 
 
-def _made_before(run: Run, data: object) -> list[Report]:
+def _made_before(run: Run, answers: Answers) -> list[Report]:
     """The reports that this run has made of the same data before it failed; a retry does not make them again.
 
     Within a flow of several evaluations, Prefect resumes a killed subflow run by its position, whatever is evaluated.
     """
     if not started_before():
         return []
-    kept = json.loads(json.dumps(kept_parameters(data)))
+    kept = json.loads(json.dumps(kept_parameters(answers.parameters["data"])))
     return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == kept]
 
 
-def _contract(limits: Limits, scoring: Scoring, source: Source) -> Contract:
-    """What the data must meet: references where a metric needs them."""
+def _contract(limits: Limits, scoring: Scoring, answers: Answers) -> Contract:
+    """What the data must meet: references where a metric needs them, and the suite of the user."""
     if limits.expectations:
-        read_suite(limits.expectations, [*source.slices, *source.column_paths])
+        read_suite(limits.expectations, [*answers.source.slices, *answers.source.column_paths])
     return limits.contract(needs_references=scoring.needs_references)
 
 
-def _check(home: Home, source: Source, baseline: str, loaded: Loaded, validated: Validation, docs: Docs | None) -> None:
+def _check(home: Home, answers: Answers, baseline: str, loaded: Loaded, validated: Validation, docs: Any) -> None:
     """Find out whether the data can be scored, and compared with the baseline.
 
     Raises:
@@ -202,28 +227,48 @@ def _check(home: Home, source: Source, baseline: str, loaded: Loaded, validated:
     """
     if validated.broken:
         _data_docs(home, docs, broken=True)
-        raise UserError(f"{called(source.answers)}: {validated.broken}")
+        raise UserError(f"{called(answers.source.answers)}: {validated.broken}")
     if baseline:
         check_baseline(home, baseline, loaded.dataset, validated.accepted)
 
 
-def _flow_of(provenance: Mapping[str, Any]) -> str:
-    return "rerun-report" if RERUN_OF in provenance else "evaluate-release"
+def _data_docs(home: Home, docs: Any, *, broken: bool = False) -> str:
+    """Wait for the Data Docs; returns the name of their page in the store. Without it, nothing is lost.
+
+    Args:
+        docs: the future of the task that writes them; None where the run writes no pages.
+        broken: whether the page says why the run stops.
+    """
+    if docs is None:
+        return ""
+    page = outcome(docs)
+    if isinstance(page, str):
+        log.info(f"data docs: {address(home, page)}", extra={} if broken else DETAIL)
+        return page
+    log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
+    return ""
 
 
-def _describe(run: Run, committed: Committed, provenance: Mapping[str, Any]) -> None:
+def _check_reachable(planned: Plan, judge: JudgeOptions) -> None:
+    """Log what the judges are expected to cost. Naming a judge is consent to ask it.
+
+    Raises:
+        UserError: a judge cannot be reached, and there is no fallback.
+    """
+    if judge.offline or all(shard.metric.kind != "judge" for shard in planned.shards):
+        return
+    expected = estimate_calls(planned)
+    log_expected_cost(judge, expected)
+    if not judge.fallbacks and any(cost.calls for cost in expected):
+        check_reachable(judge.models())
+
+
+def _describe(run: Run, answers: Answers, committed: Committed) -> None:
     """Name the run after what it has evaluated, and tag it for the filters of the page of runs."""
     releases = [release.release for release in committed.releases]
     what = releases[0] if len(releases) == 1 else f"{len(releases)} releases"
-    name = f"{_flow_of(provenance).partition('-')[0]} {what} on {committed.dataset}"
+    name = f"{answers.flow.partition('-')[0]} {what} on {committed.dataset}"
     run.describe({"dataset": [committed.dataset], "release": releases}, name)
-
-
-def _manifest(
-    run: Run, parameters: dict[str, Any], loaded: Loaded, validated: Validation, plan: Plan, judge: JudgeOptions
-) -> dict[str, Any]:
-    content = manifest(run.id, parameters, loaded, validated, plan, judge, run.access)
-    return content | {"command": command_line(content["parameters"])}
 
 
 def _pairs(
@@ -244,195 +289,37 @@ def _pairs(
     return [(old, report_id) for report_id in new]
 
 
-def compare(
-    home: Home,
-    pairs: Sequence[tuple[str, str]],
-    policy: Policy | None,
-    *,
-    wait_for: Sequence[object] = (),
+def _compare(
+    home: Home, reports: Sequence[Report], pairs: Sequence[tuple[str, str]], policy: Policy | None
 ) -> Sequence[Comparison]:
     """Compare each pair of an old and a new report by the field that decides; their p-values are adjusted together."""
     if not pairs:
         return ()
-    everything = list(dict.fromkeys(report_id for pair in pairs for report_id in pair))
-    primary = primary_field(home, everything, policy.primary.field) if policy else ""
-    comparisons = steps.compare_all(home, pairs, primary=primary, wait_for=wait_for)
+    report_ids = list(dict.fromkeys(report_id for pair in pairs for report_id in pair))
+    primary = primary_field(home, report_ids, policy.primary.field) if policy else ""
+    comparisons: Sequence[Comparison] = compare_reports(home, pairs, primary=primary, wait_for=[reports])
     for comparison in comparisons:
-        steps.publish_comparison(comparison)
+        show_comparison(comparison)
     return comparisons
 
 
-def decide(
-    home: Home,
-    old: str,
-    new: str,
-    policy: Policy,
-    *,
-    dataset: str = "",
-    wait_for: Sequence[object] = (),
-) -> ReleaseVerdict:
-    """The gate's verdict on two reports.
-
-    No verdict fails the run: that the release is bad is a result.
-    """
-    gated = steps.gate(home, old, new, policy, dataset, wait_for=wait_for)
-    verdict = gated.verdict.outcome
-    level = logging.INFO if verdict == "PASS" else logging.WARNING
-    log.log(level, f"{verdict}: {gated.verdict.sentence}", extra=DETAIL)
-    return gated
-
-
-def _publish(
+def _publish_page(
     home: Home,
     reports: Sequence[Report],
     pairs: Sequence[tuple[str, str]],
     comparisons: Sequence[Comparison],
     verdicts: Sequence[ReleaseVerdict],
     *,
-    page: bool,
-    docs: Docs | None,
+    drawn: bool,
+    docs: Any,
     why_old: str,
 ) -> None:
-    """Write the page and announce the reports. If any of it fails, nothing is lost."""
-    report_ids = _ids(reports)
-    shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else report_ids
-    about = {"drawn": page, "docs": _data_docs(home, docs), "why_old": why_old}
-    log_page(lambda: steps.publish_run(home, shown, comparisons, verdicts, **about, wait_for=[reports]))
-    steps.announce(home, report_ids, verdicts, wait_for=[reports])
+    """Write the page: about the baseline and all that was compared with it, or about each report."""
+    shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else _ids(reports)
+    about = {"drawn": drawn, "docs": _data_docs(home, docs), "why_old": why_old}
+    log_page(lambda: publish_page(home, shown, comparisons, verdicts, **about, wait_for=[reports]))
 
 
-def tag_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
-    """Have the page of runs filter by outcome and basis."""
-    if verdicts:
-        bases = [one.verdict.basis or "none" for one in verdicts]
-        run.describe({"verdict": [one.verdict.outcome for one in verdicts], "basis": bases})
-
-
-def how_it_ended(
-    reports: Sequence[Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
-) -> tuple[str, str]:
-    """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state.
-
-    The reason is first: the page of a run shows some 65 characters. Where there is none, it says the result.
-    """
-    reasons: dict[str, list[str]] = {}
-    for one in reports:
-        if one.status == "PARTIAL":
-            reasons.setdefault(one.message or "", []).append(one.report_id)
-    partial = [
-        f"{message} ({', '.join(ids)} {'is' if len(ids) == 1 else 'are'} PARTIAL)" for message, ids in reasons.items()
-    ]
-    more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
-    decided = [
-        f"{one.verdict.outcome}: {one.verdict.sentence} Basis: {one.verdict.basis or 'none'}." for one in verdicts
-    ]
-    said = [*partial[:_MOST_REASONS], *more, *decided]
-    return "; ".join(said) or result, "Partial" if partial else "Completed"
-
-
-def how_they_ended(home: Home, report_ids: Sequence[str]) -> tuple[str, str]:
-    """The same of reports that are kept already, with the verdicts about them."""
-    reports = read_reports(home, report_ids)
-    return how_it_ended(reports, stored_verdicts(home, report_ids), in_one_line(reports))
-
-
-def log_page(publish: Callable[[], str]) -> None:
-    """Log where the page is. If it could not be written, nothing is lost: everything on it is in the warehouse."""
-    try:
-        page = publish()
-    except Exception as error:
-        log.warning(f"the page could not be made: {error}; `answerkey report --html FILE` makes it again")
-        return
-    if page:
-        log.info(f"report: {page}")
-
-
-def _source(
-    run: Run, data: Data, scoring: Scoring, parameters: dict[str, Any]
-) -> tuple[Source, dict[str, Any], dict[str, Any]]:
-    """What to load, the parameters that reports keep, and what joins their manifests: where the answers come from."""
-    generation, provenance = None, {}
-    kind, _, name = data.answers.partition(":")
-    if f"{kind}:" == REPORT:
-        [old] = read_reports(run.home, [name])
-        source = steps.export(
-            run.home, old.dataset, old.dataset_version, old.release, old.answers_version, run.folder
-        )  # fmt: skip
-        asked, generation, provenance = old.manifest["parameters"], old.manifest.get("generation"), {RERUN_OF: name}
-        # The suite may be given as the text that was checked.
-        limits = parameters["limits"] | {"expectations": asked["limits"].get("expectations", "")}
-        parameters = parameters | {"data": asked["data"], "limits": limits}
-    elif f"{kind}:" == ADDRESS:
-        [registration] = registrations(run.home, name)
-        source, generation = registered_source(run.home, registration, run.folder), registration.generation
-    else:
-        source, generation = data.source(), generation_of(data.answers)
-    columns = tuple(dict.fromkeys((*source.columns, *scoring.columns)))
-    source = replace(source, needs_references=scoring.needs_references, columns=columns)
-    return source, parameters, provenance | ({"generation": generation} if generation else {})
-
-
-def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
-    costs = list(steps.estimate_costs(plan))
-    show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
-    calls = sum(cost.calls for cost in costs)
-    how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
-    log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")
-    return costs
-
-
-def _fallbacks(judge: JudgeOptions) -> list[str]:
-    return [one.label for one in judge.fallback_models()]
-
-
-def _log_validation(loaded: Loaded, checked: Validation) -> None:
-    for note in loaded.notes:
-        log.info(note)
-    log.info(
-        f"{loaded.dataset}: {checked.n_rows:,} rows read, {checked.n_accepted:,} accepted, "
-        f"{checked.n_quarantined:,} quarantined"
-    )
-    alike: dict[str, list[Check]] = {}
-    for check in checked.checks:
-        if not check.success and check.message != checked.broken:
-            alike.setdefault(check.rule if check.release else check.message, []).append(check)
-    for first, *others in alike.values():
-        more = f"; so it is with {', '.join(one.release or '' for one in others)}" if others else ""
-        log.warning(f"{first.message}{more}")
-
-
-def _documented(run: Run, loaded: Loaded, contract: Contract, checked: Validation, *, drawn: bool) -> Docs | None:
-    """Begin to write the Data Docs, beside the scoring; None where the run writes no pages."""
-    return steps.build_data_docs.submit(run.home, run.id, loaded.dataset, contract, checked) if drawn else None
-
-
-def _data_docs(home: Home, documented: Docs | None, *, broken: bool = False) -> str:
-    """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost.
-
-    `broken`: whether the page says why the run stops.
-    """
-    if documented is None:
-        return ""
-    page = outcome(documented)
-    if isinstance(page, str):
-        log.info(f"data docs: {address(home, page)}", extra={} if broken else DETAIL)
-        return page
-    log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
-    return ""
-
-
-def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
-    """What is left to score. Naming a judge is consent to ask it; the expected cost is logged before it starts.
-
-    Raises:
-        UserError: a judge cannot be reached, and there is no fallback.
-    """
-    if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
-        expected = steps.estimate_costs(plan)
-        log.info(what_it_costs(judge.labels, judge.limits, expected, _fallbacks(judge)))
-        if not judge.fallbacks and any(cost.calls for cost in expected):
-            check_reachable(judge.models())
-    todo = dict(plan.n_todo)
-    metrics = [f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known]
-    known = any(known for _, known in plan.n_known)
-    log.info("scoring " + (", ".join(metrics) if known else f"with {len(metrics)} metric{'s' * (len(metrics) > 1)}"))
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    print(*evaluate_release(Data(answers="\n".join(sys.argv[1:]))), sep="\n")

@@ -9,23 +9,30 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from answerkey.flows import steps
-from answerkey.flows.prefect_or_local import allow_failure, as_completed, outcome
+from answerkey.flows.prefect_or_local import Future, Task, allow_failure, as_completed
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.publish.artifacts import notify_api
 from answerkey.tasks.score.score import schedule_order, spawns
-from answerkey.tasks.score.shard import Shard
+from answerkey.tasks.score.shard import Shard, fail_shard
+from answerkey.tasks.server import is_away
+
+if TYPE_CHECKING:
+    from prefect.futures import PrefectFuture
+
+R = TypeVar("R")
 
 _LINE_EVERY_S = 10.0
 """Seconds between two lines of progress in the log."""
 
 
-def _outcomes(shards: Sequence[Shard], wait_for: Sequence[object]) -> Generator[tuple[Shard, str | Exception]]:
+def _outcomes(
+    score: Task[..., str], shards: Sequence[Shard], wait_for: Sequence[object]
+) -> Generator[tuple[Shard, str | Exception]]:
     """Score each shard in a task of its own, with retries.
 
     Yields each as it ends, with the name of its part or the reason why there is none. Closed before its end, it waits
@@ -41,7 +48,7 @@ def _outcomes(shards: Sequence[Shard], wait_for: Sequence[object]) -> Generator[
         begun[shard.name] += 1
         # The UI shows the name while a task waits, and makes its run name only then.
         name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
-        work = steps.score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
+        work = score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
         # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
         before = model if shard.workload == "semantic" else []
         future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *before])
@@ -59,8 +66,10 @@ def _outcomes(shards: Sequence[Shard], wait_for: Sequence[object]) -> Generator[
         raise
 
 
-def fan_out(shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] = ()) -> dict[str, str]:
-    """Score shards; returns where each part is, by where it was planned to be.
+def fan_out(
+    score: Task[..., str], shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] = ()
+) -> dict[str, str]:
+    """Submit the task `score` for each shard; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
     `wait_for` holds the plan that they come from.
@@ -80,7 +89,7 @@ def fan_out(shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] 
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
-    outcomes = _outcomes(shards, wait_for)
+    outcomes = _outcomes(score, shards, wait_for)
     try:
         for done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
@@ -139,4 +148,28 @@ def _failed(shard: Shard, error: Exception, remedy: str) -> str:
         raise error
     problem = f"{type(error).__name__}: {error}"
     log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
-    return steps.fail_shard(shard, problem)
+    return fail_shard(shard, problem)
+
+
+def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | None = None) -> R | Exception:
+    """Wait for what a submitted task returned, or for the error of its last attempt.
+
+    Args:
+        otherwise: does the task's work where the server that was to admit the task, by a concurrency limit, is gone.
+    """
+    try:
+        return future.result(raise_on_failure=False)
+    except Exception as error:
+        if otherwise is None or not _is_not_admitted(error):
+            return error
+    try:
+        return otherwise()
+    except Exception as error:
+        return error
+
+
+def _is_not_admitted(error: Exception) -> bool:
+    """Whether the server could not be asked for a place under a concurrency limit."""
+    from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+
+    return isinstance(error, ConcurrencySlotAcquisitionError) or is_away(error)

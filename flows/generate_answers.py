@@ -1,12 +1,11 @@
-"""From a model and a data set's questions to a registered release, and on to its report. It only wires the steps."""
+"""From a model and a data set's questions to a registered release, and on to its report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from answerkey.flows import steps
 from answerkey.flows.evaluate_registered import evaluate_registered
-from answerkey.flows.evaluate_release import how_they_ended
+from answerkey.flows.findings import how_they_ended
 from answerkey.flows.parameters import (
     Afterwards,
     Generating,
@@ -17,8 +16,8 @@ from answerkey.flows.parameters import (
     Waiting,
     checked,
 )
-from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import Run, form_of, log, started
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import Run, completed, form_of, log, may_succeed, started
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.generate import ANSWERS, Prompting, placeholders
@@ -32,8 +31,29 @@ from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import costs
 from answerkey.tasks.publish.text import count, price, what_it_costs
-from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release, counts, tally
+from answerkey.tasks.releases.generate import (
+    Asking,
+    Generated,
+    check_answered,
+    check_release,
+    counts,
+    estimate_answers,
+    generate,
+    register_generated,
+    tally,
+)
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
+
+estimate_calls = task(estimate_answers, name="estimate costs")
+ask_model = task(
+    generate,
+    name="generate",
+    task_run_name="generate {release}",
+    retries=2,
+    retry_delay_seconds=[1, 10],
+    retry_condition_fn=may_succeed,
+)
+register_answers = task(register_generated, name="register")
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
 
@@ -115,7 +135,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     if form.repeats > 1 and not form.temperature:
         log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; raise the temperature")
     tell(Advance("count questions"))
-    estimate = steps.estimate_answers(found, asking, run.folder)
+    estimate = estimate_calls(found, asking, run.folder)
     if form.dry_run:
         show_table(costs("", [estimate]), artifact_key("dry-run", found.dataset), "What the model would be asked")
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
@@ -126,12 +146,12 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     tell(Advance(ANSWERS, 0, estimate.samples))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
-    generated = steps.generate.with_options(tags=tags, name=f"generate {form.release}")(
+    generated = ask_model.with_options(tags=tags, name=f"generate {form.release}")(
         run.home, found, asking, form.release, run.folder
     )
     _show(generated)
     check_answered(generated, form.min_answered)
-    registration = steps.register(run.home, found, generated, run.id, run.folder)
+    registration = register_answers(run.home, found, generated, run.id, run.folder)
     log.info(f"{registration.name} is registered as {registration.registration}")
     return Made(generated, registration.registration)
 

@@ -18,18 +18,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
 
 from answerkey.flows.environment import raise_if_interrupted
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.loop import Stopped
-from answerkey.tasks.score.shard import Cancelled
-from answerkey.tasks.server import is_away, on_server, within_run
+from answerkey.tasks.server import on_server, within_run
 
 if TYPE_CHECKING:
-    from prefect.client.schemas.objects import State, TaskRun
     from prefect.futures import PrefectFuture
 
 P = ParamSpec("P")
@@ -55,6 +52,19 @@ class Future(Generic[R]):
             if raise_on_failure:
                 raise
             return error
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The state of an attempt that failed without Prefect, as a `retry_condition_fn` gets it."""
+
+    error: Exception
+
+    def result(self, raise_on_failure: bool = True) -> Exception:
+        """The error, raised or returned."""
+        if raise_on_failure:
+            raise self.error
+        return self.error
 
 
 class Task(Generic[P, R]):
@@ -106,7 +116,10 @@ class Task(Generic[P, R]):
             try:
                 return self.fn(*args, **kwargs)
             except Exception as error:
-                if not _is_retried(error) or _threads.get().ended.wait(self.options["retry_delay_seconds"][attempt]):
+                condition = self.options.get("retry_condition_fn")
+                if condition and not condition(self, None, Failed(error)):
+                    raise
+                if _threads.get().ended.wait(self.options["retry_delay_seconds"][attempt]):
                     raise
         return self.fn(*args, **kwargs)
 
@@ -115,21 +128,14 @@ class Task(Generic[P, R]):
         import prefect
         from prefect.cache_policies import NO_CACHE
 
-        def condition(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-            return _is_retried(state.result(raise_on_failure=False))
-
         # Finished parts and the warehouse are the cache, and they outlive the server.
-        options = {"task_run_name": self.options["name"], "cache_policy": NO_CACHE, "retry_condition_fn": condition}
+        options = {"task_run_name": self.options["name"], "cache_policy": NO_CACHE}
         return prefect.Task(self.fn, **{**options, **self.options})
 
 
 def task(fn: Callable[P, R], *, name: str, **options: Any) -> Task[P, R]:
-    """A task of a function, with options of `prefect.task`. Wrong input and a stopped run are not retried."""
+    """A task of a function, with options of `prefect.task`."""
     return Task(fn, name=name, **options)
-
-
-def _is_retried(error: object) -> bool:
-    return not isinstance(error, UserError | Stopped | Cancelled)
 
 
 @contextmanager
@@ -236,30 +242,6 @@ class _Threads:
 _threads: ContextVar[_Threads] = ContextVar("_threads")
 
 
-def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | None = None) -> R | Exception:
-    """Wait for what a submitted task returned, or for the error of its last attempt.
-
-    Args:
-        otherwise: does the task's work where the server that was to admit the task, by a concurrency limit, is gone.
-    """
-    try:
-        return future.result(raise_on_failure=False)
-    except Exception as error:
-        if otherwise is None or not _is_not_admitted(error):
-            return error
-    try:
-        return otherwise()
-    except Exception as error:
-        return error
-
-
-def _is_not_admitted(error: Exception) -> bool:
-    """Whether the server could not be asked for a place under a concurrency limit."""
-    from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
-
-    return isinstance(error, ConcurrencySlotAcquisitionError) or is_away(error)
-
-
 def as_completed(futures: Iterable[Future[R] | PrefectFuture[R]]) -> Iterator[Any]:
     """Yield futures as they complete."""
     if within_run():
@@ -293,15 +275,6 @@ def cancel_submitted() -> None:
         # Only the runner of threads has it.
         runner: Any = run.task_runner
         runner.cancel_all()
-
-
-def completed(result: R, message: str, name: str = "Completed") -> R:
-    """What a flow returns: on a server a Completed state with a message and a name, which gives callers the result."""
-    if not message or not within_run():
-        return result
-    from prefect.states import Completed
-
-    return cast(R, Completed(name=name, message=message, data=result))
 
 
 @contextmanager

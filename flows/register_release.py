@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from answerkey.flows import steps
 from answerkey.flows.parameters import Data
-from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import form_of, started
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import completed, form_of, started
 from answerkey.tasks.load.load import dataset_name
-from answerkey.tasks.releases.register import Registration
+from answerkey.tasks.releases.register import Registration, register
+
+register_answers = task(register, name="register")
 
 
 def _run_name() -> str:
@@ -34,5 +35,5 @@ def register_release(data: Data, home: str = ".answerkey") -> Registration:
         started(home) as run,
         run.recorded("register-release", dataset_name(source), {"data": data.model_dump()}),
     ):
-        made = steps.register_answers(run.home, source, run.id, run.folder)
+        made = register_answers(run.home, source, run.id, run.folder)
     return completed(made, f"{made.name} is registered as {made.registration}")

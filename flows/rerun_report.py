@@ -1,11 +1,12 @@
-"""Make a report again with other parameters, from the answers in the warehouse. It only wires the steps."""
+"""Make a report again with other parameters, from the answers in the warehouse."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from answerkey.flows.evaluate_release import REPORT, evaluate_release
+from answerkey.flows.answers import REPORT
+from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import (
     METRIC_OPTIONS,
     NO_SUCH_OPTION,

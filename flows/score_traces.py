@@ -1,4 +1,4 @@
-"""Score logged traces by rules: new ones, or those of a range of dates. It only wires the steps."""
+"""Score logged traces by rules: new ones, or those of a range of dates."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from answerkey.flows import steps
+from answerkey.flows.evaluate_release import score_shard, try_judges
 from answerkey.flows.fan_out import fan_out
 from answerkey.flows.parameters import Judging, Scoring, Tracing, preflight
-from answerkey.flows.prefect_or_local import flow
+from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -28,10 +28,26 @@ from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import price
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan
-from answerkey.tasks.traces.funnel import BUCKETS, Funnel, Prepared, Preview, alone, preview_table
+from answerkey.tasks.traces.funnel import (
+    BUCKETS,
+    Funnel,
+    Prepared,
+    Preview,
+    alone,
+    commit,
+    prepare,
+    preview,
+    preview_table,
+    publish,
+)
 from answerkey.tasks.traces.rules import Rule, instant, load_rules
 from answerkey.tasks.traces.select import Window, check_source, newest_version
 from answerkey.tasks.warehouse.home import Home
+
+prepare_traces = task(prepare, name="prepare", task_run_name="prepare {rule.name}")
+preview_traces = task(preview, name="preview", task_run_name="preview {prepared.rule.name}")
+commit_traces = task(commit, name="commit", task_run_name="commit {prepared.rule.name}")
+publish_traces = task(publish, name="publish")
 
 _TRACING = Tracing()
 
@@ -68,14 +84,14 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     _check_reachable(prepared)
     prepared = [_with_checked_judges(one) for one in prepared]
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
-    parts = fan_out(shards, remedy="the next run tries again")
+    parts = fan_out(score_shard, shards, remedy="the next run tries again")
     funnels = []
     tell(Advance("commit"))
     for one in prepared:
         own = [parts[shard.part] for shard in (one.plan.shards if one.plan else ())]
-        funnels.append(steps.commit_traces(run.home, run.id, one, own, run.folder / one.rule.name))
+        funnels.append(commit_traces(run.home, run.id, one, own, run.folder / one.rule.name))
         log.info(_line(funnels[-1]))
-    steps.publish_traces(run.home, funnels)
+    publish_traces(run.home, funnels)
     if problems:
         # The other rules are done; these are reported at the end, and make the run a failed one.
         raise UserError("\n".join(problems))
@@ -99,7 +115,7 @@ def _with_checked_judges(rule: Prepared) -> Prepared:
     """A rule whose judges were asked questions with known answers, if it has any."""
     if rule.plan is None or not rule.plan.known_answers:
         return rule
-    plan: Plan = steps.check_judges(rule.plan)
+    plan: Plan = try_judges(rule.plan)
     return replace(rule, plan=plan)
 
 
@@ -110,7 +126,7 @@ def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepa
     for job in todo:
         tell(Advance(f"select {job.rule.name}"))
         try:
-            one = steps.prepare_traces(
+            one = prepare_traces(
                 job.rule, job.metric, run.home, run.folder / job.rule.name, window, most=most, key_from=job.key_from
             )
         except UserError as error:
@@ -132,7 +148,7 @@ def _line(funnel: Funnel) -> str:
 
 def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
     prepared, problems = _prepared(todo, run, window)
-    previews = [steps.preview_traces(one) for one in prepared]
+    previews = [preview_traces(one) for one in prepared]
     estimates = [one.estimate for one in previews if one.estimate]
     show_table(preview_table(previews), "dry-run-score-traces", "Which traces the rules would score")
     calls = sum(one.calls for one in estimates)

@@ -115,14 +115,16 @@ def compare_all(
         UserError: a report is not there, both of a pair are the same, they are about two data sets, one of `fields` is
             in neither, or no pair has the `primary` field.
     """
-    reports = [read_pair(home, *pair) for pair in pairs]
-    declared = [primary if primary in _known(*pair) else "" for pair in reports]
-    if primary and reports and not any(declared):
-        raise UserError(_unknown(primary, _known(*reports[0])))
-    wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
-    family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
-    settings = Settings(seed, level, n_tests=sum(map(len, wanted)))
     with home.warehouse.reading():
+        reports = [read_pair(home, *pair) for pair in pairs]
+        declared = [primary if primary in _known(*pair) else "" for pair in reports]
+        if primary and reports and not any(declared):
+            raise UserError(_unknown(primary, _known(*reports[0])))
+        wanted = [
+            _wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)
+        ]
+        family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
+        settings = Settings(seed, level, n_tests=sum(map(len, wanted)))
         compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
     comparisons = adjust(compared)
     if comparisons and not home.published:

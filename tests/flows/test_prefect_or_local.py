@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import duckdb
+import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from answerkey.flows import prefect_or_local
+from answerkey.flows import evaluate_release, prefect_or_local
 from answerkey.flows.environment import started_here
-from answerkey.flows.prefect_or_local import as_completed, flow, outcome, task
-from answerkey.flows.runs import run_id
+from answerkey.flows.fan_out import outcome
+from answerkey.flows.parameters import Data, Scoring
+from answerkey.flows.prefect_or_local import as_completed, flow, task
+from answerkey.flows.runs import may_succeed, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
@@ -52,6 +57,26 @@ def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers,
         said[name] = [line.replace(str(home), "HOME") for line in (*done.stdout.splitlines(), *lines)]
     assert said["without"] == said["with"]
     assert rows(tmp_path / "without") == rows(tmp_path / "with")
+
+
+def test_with_its_one_import_replaced_by_prefects_the_flow_writes_the_same_rows(server, answers, tmp_path, monkeypatch):
+    source = Path(evaluate_release.__file__).read_text(encoding="utf-8")
+    ours = "from answerkey.flows.prefect_or_local import flow, task\n"
+    assert source.count(ours) == 1
+    (tmp_path / "plain_flow.py").write_text(source.replace(ours, "from prefect import flow, task\n"), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plain_flow = importlib.import_module("plain_flow")
+    assert type(plain_flow.evaluate_release) is prefect.Flow
+
+    scoring = Scoring(metrics=["exact_match", "rouge_l"])
+    report_ids = {}
+    for module, name, address in ((plain_flow, "plain", server), (evaluate_release, "ours", "")):
+        with temporary_settings({PREFECT_API_URL: address or None}):
+            home = str(tmp_path / name)
+            report_ids[name] = module.evaluate_release(Data(answers=str(answers)), scoring, home=home, page=False)
+            APILogWorker.drain_all()
+    assert report_ids["plain"] == report_ids["ours"] == ["faq/old/v1", "faq/new/v1"]
+    assert rows(tmp_path / "plain") == rows(tmp_path / "ours")
 
 
 @pytest.fixture(params=["with a server", "without"])
@@ -89,7 +114,14 @@ def test_a_step_is_tried_as_often(on_prefect, errors, attempts):
             raise errors[len(tried) - 1]
         return f"{name} is done"
 
-    step = task(work, name="work", task_run_name="work on {name}", retries=2, retry_delay_seconds=[0.01, 0.01])
+    step = task(
+        work,
+        name="work",
+        task_run_name="work on {name}",
+        retries=2,
+        retry_delay_seconds=[0.01, 0.01],
+        retry_condition_fn=may_succeed,
+    )
 
     @a_flow
     def run() -> list[object]:

@@ -60,24 +60,27 @@ def build_page(
         UserError: there are none, one is not in the warehouse, they are about several data sets, or none of them has
             the field `primary`.
     """
-    reports = read_reports(home, list(dict.fromkeys(report_ids)))
-    datasets = list(dict.fromkeys(report.dataset for report in reports))
-    if len(datasets) != 1:
-        raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
-    names = {name for report in reports for name in report.names}
-    asked = [*(gated.deciding_field for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
-    shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
-    chosen = shown[0]
-    declared = primary or any(gated.deciding_field == chosen for gated in gates) or chosen != headlines(reports)[0]
-    why = "" if declared else why_primary(chosen)
-    labels = labels_of(reports)
-    margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.deciding_field == chosen}
-    named = tuple(
-        _named(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
-        for comparison in comparisons
-    )
-    said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     with home.warehouse.reading() as warehouse:
+        reports = read_reports(home, list(dict.fromkeys(report_ids)))
+        datasets = list(dict.fromkeys(report.dataset for report in reports))
+        if len(datasets) != 1:
+            raise UserError(
+                f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}"
+            )
+        names = {name for report in reports for name in report.names}
+        asked = [*(gated.deciding_field for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
+        shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
+        chosen = shown[0]
+        declared = primary or any(gated.deciding_field == chosen for gated in gates) or chosen != headlines(reports)[0]
+        why = "" if declared else why_primary(chosen)
+        labels = labels_of(reports)
+        margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.deciding_field == chosen}
+        named = tuple(
+            _named(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
+            for comparison in comparisons
+        )
+        said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
+
         means = [mean for report in reports for mean in _means(warehouse, report, shown, labels[report.report_id])]
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())

@@ -1,0 +1,117 @@
+"""What runs say: the lines of their log, and the message of their final state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from answerkey.flows.environment import DETAIL
+from answerkey.flows.runs import Run, log
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.cost import Cost, total_usd
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
+from answerkey.tasks.load.load import Loaded
+from answerkey.tasks.publish.artifacts import artifact_key, in_one_line, show_table
+from answerkey.tasks.publish.tables import costs as cost_table
+from answerkey.tasks.publish.text import not_counted, price, what_it_costs
+from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.score.plan import Plan
+from answerkey.tasks.validate.validate import Check, Validation
+from answerkey.tasks.warehouse.home import Home
+
+_MOST_REASONS = 3
+
+
+def log_validation(loaded: Loaded, validated: Validation) -> None:
+    """Log how many rows there are, and each check that failed; releases that fail alike share a line."""
+    for note in loaded.notes:
+        log.info(note)
+    log.info(
+        f"{loaded.dataset}: {validated.n_rows:,} rows read, {validated.n_accepted:,} accepted, "
+        f"{validated.n_quarantined:,} quarantined"
+    )
+    alike: dict[str, list[Check]] = {}
+    for check in validated.checks:
+        if not check.success and check.message != validated.broken:
+            alike.setdefault(check.rule if check.release else check.message, []).append(check)
+    for first, *others in alike.values():
+        more = f"; so it is with {', '.join(check.release or '' for check in others)}" if others else ""
+        log.warning(f"{first.message}{more}")
+
+
+def log_plan(plan: Plan) -> None:
+    """Log what is left to score."""
+    todo = dict(plan.n_todo)
+    metrics = [f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known]
+    any_known = any(known for _, known in plan.n_known)
+    n_metrics = f"with {len(metrics)} metric{'s' * (len(metrics) > 1)}"
+    log.info(f"scoring {', '.join(metrics) if any_known else n_metrics}")
+
+
+def log_expected_cost(judge: JudgeOptions, expected: Sequence[Cost]) -> None:
+    """Log what the judges are expected to cost, before they are asked."""
+    log.info(what_it_costs(judge.labels, judge.limits, expected, _fallbacks(judge)))
+
+
+def log_dry_run(dataset: str, judge: JudgeOptions, costs: Sequence[Cost]) -> None:
+    """Show and log what the judges would be asked."""
+    show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
+    calls = sum(cost.calls for cost in costs)
+    how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")
+
+
+def _fallbacks(judge: JudgeOptions) -> list[str]:
+    return [model.label for model in judge.fallback_models()]
+
+
+def log_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
+    """Log verdicts, and tag the run, so that the page of runs filters by outcome and basis."""
+    for gated in verdicts:
+        outcome = gated.verdict.outcome
+        level = logging.INFO if outcome == "PASS" else logging.WARNING
+        log.log(level, f"{outcome}: {gated.verdict.sentence}", extra=DETAIL)
+    if verdicts:
+        bases = [gated.verdict.basis or "none" for gated in verdicts]
+        run.describe({"verdict": [gated.verdict.outcome for gated in verdicts], "basis": bases})
+
+
+def log_page(publish: Callable[[], str]) -> None:
+    """Log where the page is. If it could not be written, nothing is lost: everything on it is in the warehouse."""
+    try:
+        page = publish()
+    except Exception as error:
+        log.warning(f"the page could not be made: {error}; `answerkey report --html FILE` makes it again")
+        return
+    if page:
+        log.info(f"report: {page}")
+
+
+def how_it_ended(
+    reports: Sequence[Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
+) -> tuple[str, str]:
+    """The message and the name of the final state of a run.
+
+    The page of a run shows some 65 characters, so what has no score, and why, comes first, and then what the gate has
+    decided. Where there is neither, it is the result.
+    """
+    reasons: dict[str, list[str]] = {}
+    for report in reports:
+        if report.status == "PARTIAL":
+            reasons.setdefault(report.message or "", []).append(report.report_id)
+    partial = [
+        f"{message} ({', '.join(ids)} {'is' if len(ids) == 1 else 'are'} PARTIAL)" for message, ids in reasons.items()
+    ]
+    more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
+    decided = [
+        f"{gated.verdict.outcome}: {gated.verdict.sentence} Basis: {gated.verdict.basis or 'none'}."
+        for gated in verdicts
+    ]
+    sentences = [*partial[:_MOST_REASONS], *more, *decided]
+    return "; ".join(sentences) or result, "Partial" if partial else "Completed"
+
+
+def how_they_ended(home: Home, report_ids: Sequence[str]) -> tuple[str, str]:
+    """The same of reports that are kept already, with the verdicts about them."""
+    reports = read_reports(home, report_ids)
+    return how_it_ended(reports, stored_verdicts(home, report_ids), in_one_line(reports))
