@@ -411,13 +411,17 @@ def _print_against(
         }
         print_json(content)
         return
+    # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide.
+    one_pair = brief and len(pairs) == 1
     for gated in gates:
         print_verdict(gated, brief=brief)
-        print()
+        if not one_pair:
+            print()
     if pairs:
-        print_pairs(pairs, by_slice=False, verdicts=gates)
+        print_pairs(pairs, by_slice=False, verdicts=gates, brief=one_pair)
+    if pairs and not one_pair:
         print()
     if brief:
-        print_remarks(reports, home=home, with_depth=not gates)
+        print_remarks(reports, with_depth=not gates)
     else:
         print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)

@@ -25,6 +25,7 @@ from answerkey.tasks.publish.text import (
     HUMAN,
     NEEDED,
     PLOT,
+    by_people,
     drawn,
     headline,
     human_note,
@@ -68,17 +69,22 @@ def print_pairs(
     wide: bool = False,
     samples: Sequence[LargestChange] = (),
     verdicts: Sequence[ReleaseVerdict] = (),
+    brief: bool = False,
 ) -> None:
     """Each comparison: a table of the fields on all samples, then one of each field's slices, then the warnings.
 
     With `wide`, tables also say on how many samples a finding rests, its p-value, what the samples can show, and what
     human labels say of each field. The sentence above the table leaves out numbers that one of the `verdicts`, printed
-    before, has.
+    before, has. With `brief`, nothing is said of whether fields that do not decide are better or worse.
     """
     decided = {(gated.old, gated.new): gated.verdict for gated in verdicts if gated.deciding_field == gated.primary}
     for place, pair in enumerate(pairs):
-        sentence = headline(pair, pair.primary, decided.get((pair.old, pair.new)))
-        show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide))
+        verdict = decided.get((pair.old, pair.new))
+        sentence = headline(pair, pair.primary, verdict)
+        if brief and verdict:
+            primary = next((row for row in pair.overall if row.name == pair.primary), None)
+            sentence = " ".join(by_people(pair, primary, verdict))
+        show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide, brief=brief))
     if samples:
         show("", *_samples(samples))
 
@@ -89,13 +95,15 @@ def pair_json(pair: Comparison) -> dict[str, object]:
     return {**asdict(pair), "rows": rows}
 
 
-def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool) -> Iterator[Table | str]:
+def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool, brief: bool) -> Iterator[Table | str]:
     n_common = pair.n_common - pair.n_changed
-    yield title_line(f"{pair.old} → {pair.new}: {n_common:,} samples in both")
+    if not brief:
+        yield title_line(f"{pair.old} → {pair.new}: {n_common:,} samples in both")
     # How many samples have a number is said where that is not all of them.
     left_out = [] if wide else [*_WIDE, *(["samples"] if {row.n_common for row in pair.overall} <= {n_common} else [])]
+    left_out += ["finding"] if brief else []
     if pair.overall:
-        yield escape(sentence)
+        yield from [escape(sentence)] if sentence else []
         yield tables.comparison("", pair.overall).without(*left_out)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
@@ -108,7 +116,8 @@ def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool) -> Ite
         yield f"[dim]{NEEDED}[/dim]"
     if wide and (note := human_note(pair)):
         yield f"[dim]{note}[/dim]"
-    yield from (f"[dim]{note}[/dim]" for note in (*undetectable(pair), family_note(pair)) if note)
+    notes = (*undetectable(pair), "" if brief else family_note(pair))
+    yield from (f"[dim]{note}[/dim]" for note in notes if note)
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 

@@ -178,16 +178,15 @@ def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, two_co
             commands += [(f"is each of the {len(reports) - 1} others better than {old}?", each)]
         ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
         commands += [] if gated else [(ships, pasted(home, "gate", *pair, *rule))]
-    commands.append(
-        ("the samples behind the numbers, for a browser", pasted(home, "report", *report_ids, "--html", "report.html"))
-    )
-    if any(line for _, line in commands):
+    if compared and others:
+        commands.append(("better or worse in each field", pasted(home, "compare", others[0], newest.report_id)))
+    commands.append(("slices and samples, as a page", pasted(home, "report", *report_ids, "--html", "report.html")))
+    commands = [(one_line(why), line) for why, line in commands if line]
+    # Whatever the width: a command that is broken over lines would be several when it is pasted.
+    if commands and not compared:
         show("", "next:")
     for why, line in commands:
-        if line:
-            # Whatever the width: a command that is broken over lines would be several when it is pasted.
-            print(f"  # {one_line(why)}")
-            print(f"  {line}")
+        print(f"{why}: {line}" if compared else f"  # {why}\n  {line}")
 
 
 def metrics(*, as_json: AsJson = False) -> int:

@@ -75,15 +75,14 @@ def print_reports(
         show("", *_samples(report, some))
 
 
-def print_remarks(reports: Sequence[Report], *, home: Home, with_depth: bool) -> None:
-    """What else is to be known of reports whose scores were printed by a comparison, and how to see more of them.
+def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
+    """What else is to be known of reports whose scores were printed by a comparison.
 
     `with_depth`: how many of the primary metric's answers are outside the training data of the offline judge.
     """
     name = primary(reports)
     depth_of = [name.partition(".")[0]] if with_depth else []
-    more = pasted(home, "report", *(report.report_id for report in reports))
-    lines = [f"[dim]each release, and its slices: {escape(more)}[/dim]"] if more else []
+    lines: list[str] = []
     for report in reports:
         if judge_warnings(report.manifest, depth_of) or report.message or report.quarantined:
             lines += _about(report, (), depth_of)

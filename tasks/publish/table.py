@@ -83,7 +83,8 @@ class Table:
         """The table without the columns `names`."""
         kept = [place for place, name in enumerate(self.head) if name not in names]
         rows = [[row[place] for place in kept] for row in self.rows]
-        return replace(self, head=[self.head[place] for place in kept], rows=rows)
+        wrapped = {name: least for name, least in self.wrapped.items() if name not in names}
+        return replace(self, head=[self.head[place] for place in kept], rows=rows, wrapped=wrapped)
 
     def without_empty(self, *names: str) -> Table:
         """The table without those of the columns `names` that have nothing but dashes."""

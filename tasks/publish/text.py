@@ -199,10 +199,10 @@ def headline(comparison: Comparison, primary: str, verdict: Verdict | None = Non
         # How many samples it takes is for the gate to say, where there is one.
         unseen = "" if verdict or row.finding != NOT_SHOWN else _unseen(row)
         shown = _shown(comparison, row, numbers=verdict is None) + unseen
-    return " ".join([*_by_people(comparison, row, verdict), shown])
+    return " ".join([*by_people(comparison, row, verdict), shown])
 
 
-def _by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
+def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
     """The difference in human labels beside another primary field: if significant, of all samples, or deciding."""
     together = verdict is not None and verdict.basis == "people and judge"
     for row in () if together else comparison.overall:

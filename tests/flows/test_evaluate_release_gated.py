@@ -103,7 +103,8 @@ def test_a_run_prints_each_number_once_and_the_means_too_where_a_sample_is_missi
     options = ("--metrics", "exact_match", "--baseline", "old", "--policy", policy, "--dataset", "brief", "--quiet")
     complete = cli("evaluate", jsonl(tmp_path / "a.jsonl", rows), *options, code=3).stdout
     assert complete.count("0.833") == 4 and "outcome" not in complete and "2 releases on brief" not in complete
-    assert "each release, and its slices: answerkey report brief/old/v1 brief/new/v1" in complete
+    assert "better or worse in each field: answerkey compare brief/old/v1 brief/new/v1" in complete
+    assert "finding" not in complete and "Corrected" not in complete
 
     missing = cli("evaluate", jsonl(tmp_path / "b.jsonl", rows[:-1]), *options).stdout
     assert "2 releases on brief" in missing and re.search(r"scored/total +60/60 +59/59", missing)
