@@ -151,6 +151,19 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class WorseAnswer:
+    """A sample whose score fell: what was asked, what is right, and what both releases answered; None: no answer."""
+
+    sample_id: str
+    question: str | None
+    references: tuple[str, ...]
+    old_answer: str | None
+    new_answer: str | None
+    old_score: float
+    new_score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
@@ -215,6 +228,30 @@ class Page:
         if not self.comparisons or len(set(pairs)) > 1:
             return None
         return next((row for row in self.comparisons[-1].overall if row.name == self.primary), None)
+
+    @property
+    def got_worse(self) -> tuple[WorseAnswer, ...]:
+        """The samples whose primary score is worse in the newest comparison, those that lost most first."""
+        by_release = {answers.release: answers for answers in self.samples.answers}
+        pair = [(comparison.old, comparison.new) for comparison in self.comparisons[-1:]]
+        if not pair or not {*pair[0]} <= by_release.keys():
+            return ()
+        old, new = (by_release[label] for label in pair[0])
+        sign = -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
+        scores = (answers.values.get(self.primary, ()) for answers in (old, new))
+        losses = [
+            (sign * (after - before), place, before, after)
+            for place, (before, after) in enumerate(zip(*scores, strict=False))
+            if before is not None and after is not None and sign * (after - before) < 0
+        ]
+        samples = self.samples
+        return tuple(
+            WorseAnswer(
+                samples.ids[place], samples.questions[place], samples.references[place], old.texts[place],
+                new.texts[place], before, after,
+            )
+            for _, place, before, after in sorted(losses)
+        )  # fmt: skip
 
     @property
     def is_share(self) -> bool:

@@ -106,6 +106,7 @@ def test_events_announce_verdicts_and_partial_reports(home, monkeypatch):
     done = run(home, rows, ["exact_match"], failing={"exact_match"})
     sent = []
     monkeypatch.setattr(events, "emit", lambda *one: sent.append(one) or True)
+    monkeypatch.setattr(events, "on_server", lambda: True)
     gated = ReleaseVerdict(
         done.ids[0],
         done.ids[1],

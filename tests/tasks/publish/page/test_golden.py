@@ -33,6 +33,19 @@ def test_a_page_reads_as_its_golden_file(name, ending):
     assert written == file.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("old", "new", "lower_is_better"), [("new", "old", False), ("old", "new", True)])
+def test_an_answer_that_got_worse_stands_in_the_page_without_a_script(old, new, lower_is_better):
+    made = full()
+    [primary, *others] = made.fields
+    fields = (replace(primary, lower_is_better=lower_is_better), *others)
+    made = replace(made, fields=fields, comparisons=(replace(made.comparisons[-1], old=old, new=new),))
+    scores = ((old, "0.000"), (new, "1.000")) if lower_is_better else ((old, "1.000"), (new, "0.000"))
+    html = render(made)
+    static = text(html[html.index('<section id="worse"') : html.index('<nav aria-label="Sections"')])
+    old_line, new_line = (f"{name} {score} answer of {name} 0" for name, score in scores)
+    assert static.strip() == f"## 1 answer got worse\n-\nquestion 0 Right: reference 0\n{old_line}\n{new_line}"
+
+
 def test_a_page_is_json_with_every_value_in_its_place():
     found = json.loads(as_json(replace(page(3), gates=(VERDICT,))))
     assert found["gates"][0]["verdict"]["rules"][0]["sentence"] == "It lost 0.1."
