@@ -1,16 +1,15 @@
 -- The warehouse of answerkey: one DuckDB file, readable with any DuckDB tool.
 --
 -- Public and stable. A release of answerkey may add tables and columns; it does not rename or drop them.
--- Run when the version of the tables changes; see migrate.py.
 -- What is said here is in the database too: the lines above a table or a view are its comment, those behind a column
 -- the column's. A view has the comments of the tables that it reads, and those of its own in the lines `NAME: ...`.
--- Lines that begin with a comma are keys and checks. A lake has none, so they are left out there; `warehouse verify`
--- looks whether they hold, and does the same for keys written `--,`, which would slow down every run, or (`reports`) let
--- an update move rows whose order is that in which they were made.
+-- Lines that begin with a comma are keys and checks. A lake has none, so they are left out there. Keys written `--,` hold
+-- too, and DuckDB does not check them: that would slow down every run, or (`reports`) let an update move rows whose order
+-- is that in which they were made.
 
 -- One row: which version of this file the tables have.
 CREATE TABLE IF NOT EXISTS schema_version (
-    version     INTEGER NOT NULL,       -- as in migrate.py
+    version     INTEGER NOT NULL,       -- 1
     applied_at  TIMESTAMPTZ NOT NULL    -- UTC
     , CHECK (version >= 1)
 );

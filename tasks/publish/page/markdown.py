@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import NONE, count, only_one, spent_on_judges, undetectable, verdict_drawn
+from answerkey.tasks.publish.text import NONE, count, only_one, samples, spent_on_judges, undetectable, verdict_drawn
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:
@@ -40,46 +39,37 @@ def as_markdown(page: Page, file: str = "", link: str = "") -> str:
 def comment_markdown(page: Page, link: str = "") -> str:
     """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
     not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
-    changes = _changes(page)
-    worse, better = sum(change < 0 for change, _ in changes), sum(change > 0 for change, _ in changes)
+    changes = [change for change, _ in page.changes]
+    worse, better = sum(change < 0 for change in changes), sum(change > 0 for change in changes)
     changed = (
-        f"By {literal(page.primary)}, {worse:,} samples got worse, {better:,} got better, and "
+        f"By {literal(page.primary)}, {samples(worse)} got worse, {better:,} got better, and "
         f"{len(changes) - worse - better:,} stayed the same."
     )
     drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")
-    shown = template.render(
-        page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=_worst(page, changes)
-    )
+    shown = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=_worst(page))
     return shown.rstrip() + "\n"
 
 
-def _changes(page: Page) -> list[tuple[float, int]]:
-    """By how much the deciding number of each sample changed, and the place of the sample; the worst first."""
-    old, new = (answers.values.get(page.primary, ()) for answers in (page.samples.answers[0], page.samples.answers[-1]))
-    pairs = enumerate(zip(old, new, strict=True)) if len(page.samples.answers) > 1 and old and new else ()
-    return sorted(
-        (after - before, place) for place, (before, after) in pairs if before is not None and after is not None
+def _worst(page: Page) -> Table:
+    """The samples that got worse by most, without columns of texts that nobody has."""
+    texts = (
+        ("question", "right answer", *(page.comparisons[-1].old, page.comparisons[-1].new)) if page.comparisons else ()
     )
-
-
-def _worst(page: Page, changes: Sequence[tuple[float, int]]) -> Table:
-    samples, releases = page.samples, (page.releases[0].label, page.releases[-1].label)
     rows = [
         [
-            cut(text or "", _LONGEST)
+            cut(text or NONE, _LONGEST)
             for text in (
-                samples.ids[place],
-                samples.questions[place],
-                "; ".join(samples.references[place]),
-                samples.answers[0].texts[place],
-                samples.answers[-1].texts[place],
+                sample.sample_id,
+                sample.question,
+                "; ".join(sample.references),
+                sample.old_answer,
+                sample.new_answer,
             )
         ]
-        for change, place in changes[:_MOST_WORST]
-        if change < 0
+        for sample in page.got_worse[:_MOST_WORST]
     ]
-    return Table("", ("worst samples", "question", "right answer", *releases), rows)
+    return Table("", ("worst samples", *texts), rows).without_empty(*texts)
 
 
 def _rules(verdict: Verdict) -> str:

@@ -159,8 +159,8 @@ class WorseAnswer:
     references: tuple[str, ...]
     old_answer: str | None
     new_answer: str | None
-    old_score: float
-    new_score: float
+    old_score: float | None
+    new_score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,28 +230,51 @@ class Page:
         return next((row for row in self.comparisons[-1].overall if row.name == self.primary), None)
 
     @property
+    def changes(self) -> list[tuple[float, int]]:
+        """By how much the primary score of each sample is better in the newest comparison, and the place of the sample.
+
+        The worst change, which is negative, comes first. Only samples that have a score in both releases are there.
+        """
+        pair = self._compared_answers
+        if pair is None:
+            return []
+        sign = -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
+        scores = zip(*(answers.values.get(self.primary, ()) for answers in pair), strict=False)
+        return sorted(
+            (sign * (new - old), place)
+            for place, (old, new) in enumerate(scores)
+            if old is not None and new is not None
+        )
+
+    @property
+    def _compared_answers(self) -> tuple[Answers, Answers] | None:
+        """The answers of the old and the new release of the newest comparison, where both are on the page."""
+        by_release = {answers.release: answers for answers in self.samples.answers}
+        for comparison in self.comparisons[-1:]:
+            if comparison.old in by_release and comparison.new in by_release:
+                return by_release[comparison.old], by_release[comparison.new]
+        return None
+
+    @property
     def got_worse(self) -> tuple[WorseAnswer, ...]:
         """The samples whose primary score is worse in the newest comparison, those that lost most first."""
-        by_release = {answers.release: answers for answers in self.samples.answers}
-        pair = [(comparison.old, comparison.new) for comparison in self.comparisons[-1:]]
-        if not pair or not {*pair[0]} <= by_release.keys():
+        pair, samples = self._compared_answers, self.samples
+        if pair is None:
             return ()
-        old, new = (by_release[label] for label in pair[0])
-        sign = -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
-        scores = (answers.values.get(self.primary, ()) for answers in (old, new))
-        losses = [
-            (sign * (after - before), place, before, after)
-            for place, (before, after) in enumerate(zip(*scores, strict=False))
-            if before is not None and after is not None and sign * (after - before) < 0
-        ]
-        samples = self.samples
+        old, new = pair
         return tuple(
             WorseAnswer(
-                samples.ids[place], samples.questions[place], samples.references[place], old.texts[place],
-                new.texts[place], before, after,
+                sample_id=samples.ids[place],
+                question=samples.questions[place],
+                references=samples.references[place],
+                old_answer=old.texts[place],
+                new_answer=new.texts[place],
+                old_score=old.values[self.primary][place],
+                new_score=new.values[self.primary][place],
             )
-            for _, place, before, after in sorted(losses)
-        )  # fmt: skip
+            for change, place in self.changes
+            if change < 0
+        )
 
     @property
     def is_share(self) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import tables
 from answerkey.tasks.publish.page.html import render, write
-from answerkey.tasks.publish.page.markdown import as_markdown
+from answerkey.tasks.publish.page.markdown import as_markdown, comment_markdown
 from answerkey.tasks.publish.page.model import as_json
 from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, full, page, release, report, score
 from tests.tasks.publish.page.page_help import text_of as text
@@ -34,7 +34,7 @@ def test_a_page_reads_as_its_golden_file(name, ending):
 
 
 @pytest.mark.parametrize(("old", "new", "lower_is_better"), [("new", "old", False), ("old", "new", True)])
-def test_an_answer_that_got_worse_stands_in_the_page_without_a_script(old, new, lower_is_better):
+def test_an_answer_that_got_worse_stands_in_the_comment_and_in_the_page_without_a_script(old, new, lower_is_better):
     made = full()
     [primary, *others] = made.fields
     fields = (replace(primary, lower_is_better=lower_is_better), *others)
@@ -44,6 +44,7 @@ def test_an_answer_that_got_worse_stands_in_the_page_without_a_script(old, new, 
     static = text(html[html.index('<section id="worse"') : html.index('<nav aria-label="Sections"')])
     old_line, new_line = (f"{name} {score} answer of {name} 0" for name, score in scores)
     assert static.strip() == f"## 1 answer got worse\n-\nquestion 0 Right: reference 0\n{old_line}\n{new_line}"
+    assert "1 sample got worse, 0 got better, and 1 stayed the same." in comment_markdown(made)
 
 
 def test_a_page_is_json_with_every_value_in_its_place():
