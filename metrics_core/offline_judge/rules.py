@@ -11,10 +11,17 @@ from itertools import pairwise
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
-from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike
+from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike, turned_round
 from answerkey.metrics_core.offline_judge.clock import times, without_times
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
-from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, quantities
+from answerkey.metrics_core.offline_judge.numbers_dates import (
+    ADVERBS_OF_RATES,
+    AND_A_HALF,
+    LONGEST_NUMBER,
+    Date,
+    Quantity,
+    digits,
+)
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
     SHELL_WORDS,
@@ -112,11 +119,12 @@ def same_text(case: Case) -> Ruling | None:
 
 def same_number(case: Case) -> Ruling | None:
     """Both are a single number with its unit: "100" and "one hundred", "5 km" and "5,000 metres"."""
-    wanted = only_quantity(case.reference, frozenset())
-    stated = only_quantity(case.head, case.question.stem_set) if wanted else None
-    if wanted is None or stated is None or not clear(case) or not stated.equals(wanted):
+    pairs = _amounts_of_both(case)
+    if not pairs or not clear(case) or other_bounds(case):
         return None
-    return Ruling("same_number", "match", "the answer names the same number")
+    if all(stated.equals(wanted) for wanted, stated in pairs):
+        return Ruling("same_number", "match", "the answer names the same number")
+    return None
 
 
 def same_date(case: Case) -> Ruling | None:
@@ -183,19 +191,48 @@ def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
     >>> only_quantity(read("the answer is 5 km"), frozenset())
     Quantity(value=5.0, unit='kilometre')
     """
-    named = quantities(text.tokens, text.numbers) if text.numbers else ()
-    if len(named) != 1:
-        return None
-    spelled = {i for number in text.numbers for i in range(number.start, number.stop)}
-    for i in text.content:
-        token, stem = text.tokens[i], text.stems[i]
-        is_scale = i > 0 and text.tokens[i - 1] == "°" and token in ("c", "f")
-        if i in spelled or is_scale:
-            continue
-        if token not in UNIT_WORDS and stem not in given and stem not in SHELL_WORDS:
-            return None
-    loose = [UNIT_WORDS[token] for token in text.tokens if token in UNIT_WORDS]
-    return named[0] if named[0].unit or len(set(loose)) != 1 else Quantity(named[0].value, loose[0])
+    named, rest = amounts(text, given)
+    return named[0] if len(named) == 1 and not rest else None
+
+
+def _amounts_of_both(case: Case) -> list[tuple[Quantity, Quantity]]:
+    """The amounts of reference and answer, one or several with units, if the texts say the same beside them."""
+    if not case.reference.quantities or len(case.reference.quantities) != len(case.head.quantities):
+        return []
+    wanted, stated = (amounts(text, case.question.stem_set) for text in (case.reference, case.head))
+    several = len(wanted[0]) > 1 and not all(one.unit for one in (*wanted[0], *stated[0]))
+    return [] if wanted[1] != stated[1] or several else [*zip(wanted[0], stated[0], strict=True)]
+
+
+def amounts(text: Text, given: frozenset[str]) -> tuple[tuple[Quantity, ...], tuple[str, ...]]:
+    """The quantities of a text, and the stems of what it says beside them and beside the `given` ones.
+
+    >>> amounts(read("half a dozen eggs"), frozenset())
+    ((Quantity(value=6.0, unit=''),), ('egg',))
+    """
+    counted = text.counted
+    spelled = {i for number in counted.numbers for i in range(number.start, number.stop)}
+    rest = []
+    for i in counted.content:
+        token, stem = counted.tokens[i], counted.stems[i]
+        is_scale = i > 0 and counted.tokens[i - 1] == "°" and token in ("c", "f")
+        known = is_scale or token in _BESIDE_AMOUNTS or not given.isdisjoint((stem, lemma(token)))
+        if i not in spelled and not known and stem not in SHELL_WORDS:
+            rest.append(stem)
+    # "20 miles" says it all to "How many miles an hour?"
+    asked = {UNIT_WORDS.get(one) for one in given}
+    named = [
+        Quantity(one.value, one.unit.partition("/")[0]) if one.unit.partition("/")[2] in asked else one
+        for one in text.quantities
+    ]
+    loose = {UNIT_WORDS[token] for token in counted.tokens if token in UNIT_WORDS}
+    if len(named) == len(loose) == 1 and not named[0].unit:
+        named = [Quantity(named[0].value, *loose)]
+    return tuple(named), tuple(rest)
+
+
+_BESIDE_AMOUNTS = frozenset((*UNIT_WORDS, *ADVERBS_OF_RATES, AND_A_HALF)) | word_list("beside_amounts")
+"""What may stand beside an amount without making it another one."""
 
 
 def _has_reference(case: Case, text: Text) -> bool:
@@ -337,7 +374,18 @@ def _turned_round(case: Case) -> bool:
     if len(missing) != 1 or case.head.negated != case.reference.negated:
         return False
     in_order = [word for word in said if word in wanted] == [word for word in wanted if word not in missing]
-    return in_order and any(missing | {word} in _OPPOSITES for word in set(said) - set(wanted))
+    [word] = missing
+    others = set(said) - set(wanted)
+    return in_order and any({word, other} in _OPPOSITES or _is_turned(word, other, case) for other in others)
+
+
+def _is_turned(word: str, other: str, case: Case) -> bool:
+    """Whether a prefix or an ending turns a word round; in "inSouth Asia" only a blank is missing."""
+    spelled = other in case.head.raw or other.capitalize() in case.head.raw
+    return min(len(word), len(other)) >= _LEAST_TURNED and turned_round(word, other) and spelled
+
+
+_LEAST_TURNED = 5
 
 
 def opposite(case: Case) -> Ruling | None:
@@ -406,9 +454,8 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
 
 def other_number(case: Case) -> Ruling | None:
     """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
-    wanted, stated = only_measure(case.reference), only_measure(case.head)
-    differ = wanted and stated and stated.comparable(wanted) and not stated.near(wanted)
-    if differ or _other_amount(case) or _other_identifier(case) or _one_of_a_pair(case):
+    is_other = (_other_measure(case) or _other_amount(case)) and not _within(case)
+    if is_other or _beyond(case) or _other_identifier(case) or _one_of_a_pair(case):
         return Ruling("other_number", "mismatch", "the answer names another number")
     return None
 
@@ -423,13 +470,55 @@ def _one_of_a_pair(case: Case) -> bool:
     return bool(is_pair) and len(case.answer.numbers) == 1 and not case.reference.dates
 
 
+def _other_measure(case: Case) -> bool:
+    """Whether one of the amounts with units differs."""
+    wanted, stated = only_measure(case.reference), only_measure(case.head)
+    pairs = [(wanted, stated)] if wanted and stated else []
+    if len(case.reference.quantities) > 1:
+        pairs = _amounts_of_both(case)
+    return any(stated.comparable(wanted) and not stated.near(wanted) for wanted, stated in pairs)
+
+
+_STRICT = frozenset(("above", "below"))
+"""Bounds that leave out the amount itself: "over 50" is not 50, but "at least 50" may be."""
+_OF_AMOUNTS, _ASKING_FOR_A_LIMIT = _STRICT | {"least", "most"}, word_list("asks_for_a_limit")
+
+
+def other_bounds(case: Case) -> frozenset[str]:
+    """The bounds that one text sets on its amount, and neither the other one nor the question.
+
+    >>> sorted(other_bounds(Case.of(read("How many?"), read("over 50"), read("50"))))
+    ['above']
+    """
+    if not _ASKING_FOR_A_LIMIT.isdisjoint(case.question.tokens):
+        return frozenset()
+    return _OF_AMOUNTS & (bounds(case.head, case.question) ^ bounds(case.reference, case.question))
+
+
+def _beyond(case: Case) -> bool:
+    """Whether the answer names the amount of the reference as a bound that it lies beyond, or the reverse."""
+    if _STRICT.isdisjoint(other_bounds(case)):
+        return False
+    wanted, stated = (only_quantity(text, case.question.stem_set) for text in (case.reference, case.head))
+    return bool(wanted and stated and stated.equals(wanted))
+
+
+def _within(case: Case) -> bool:
+    """Whether the reference is a bound, and the answer names an amount within it: "1,754" for "more than 1,000"."""
+    limits = bounds(case.reference, case.question)
+    if limits.isdisjoint(_OF_AMOUNTS) or len(case.reference.quantities) != 1 or len(case.head.quantities) != 1:
+        return False
+    [wanted], [stated] = case.reference.quantities, case.head.quantities
+    return stated.exceeds(wanted) is not limits.isdisjoint(("above", "least"))
+
+
 def _other_amount(case: Case) -> bool:
     """Whether the reference is an amount, and no number that the answer adds to the question is that amount."""
     wanted = only_quantity(case.reference, case.question.stem_set)
     if wanted is None or not case.head.numbers or case.reference.negated != case.head.negated:
         return False
     given = {number.value for number in case.question.numbers} - {wanted.value}
-    named = [one for one in quantities(case.answer.tokens, case.answer.numbers) if one.value not in given]
+    named = [one for one in case.answer.quantities if one.value not in given]
     if len(named) != 1 or (case.reference.dates and case.answer.dates):
         # "6 feet (183 cm)" names one amount in two ways; years are left to the model
         return False
@@ -454,8 +543,7 @@ def only_measure(text: Text) -> Quantity | None:
     >>> only_measure(read("it is 5 km long"))
     Quantity(value=5.0, unit='kilometre')
     """
-    named = quantities(text.tokens, text.numbers) if text.numbers else ()
-    return named[0] if len(named) == 1 and named[0].unit else None
+    return text.quantities[0] if len(text.quantities) == 1 and text.quantities[0].unit else None
 
 
 def _other_identifier(case: Case) -> bool:
@@ -470,6 +558,35 @@ def _other_identifier(case: Case) -> bool:
 
 _LETTERED = re.compile(r"(?<![\w.,])(\d+)([a-f])(?!\w)")
 """A seat, a gate, a section: "12b"."""
+
+
+def other_version(case: Case) -> Ruling | None:
+    """In numbers of versions, sections and others that are no amounts, zeros at the end count: 1.10 is not 1.1.
+
+    >>> other_version(Case.of(read("Which version?"), read("1.10"), read("1.1"))).rule
+    'other_number'
+    """
+    wanted, stated = (
+        {token for token in text.tokens if "." in token and digits(token) is not None}
+        for text in (case.reference, case.answer)
+    )
+    zeros_differ = any(
+        digits(one) == digits(other) and not one.endswith(".0") and not other.endswith(".0")
+        for one in wanted - stated
+        for other in stated - wanted
+    )
+    if not zeros_differ or only_measure(case.reference) or not _is_numbered(case):
+        return None
+    return Ruling("other_number", "mismatch", "the answer names another version or section")
+
+
+_NUMBERED, _NAMED_NUMBER = word_list("numbered"), re.compile(r"[^\W\d_]{2,} v?\d+\.\d+")
+
+
+def _is_numbered(case: Case) -> bool:
+    """Whether a number counts versions or sections, by the words beside it, or stands behind a name: "Python 3.10"."""
+    words = {*case.question.tokens, *case.reference.tokens, *case.answer.tokens}
+    return not _NUMBERED.isdisjoint(words) or bool(_NAMED_NUMBER.fullmatch(case.reference.raw))
 
 
 def glued_number(case: Case) -> Ruling | None:
@@ -619,6 +736,34 @@ def relative(case: Case) -> Ruling | None:
     return Ruling("other_name", "mismatch", "the answer names a relative of the one whom the reference names")
 
 
+def other_variant(case: Case) -> Ruling | None:
+    """A word makes another name of a name: "West Virginia", "Pro Plus".
+
+    >>> other_variant(Case.of(read("Which state?"), read("West Virginia"), read("Virginia"))).rule
+    'other_name'
+    """
+    known = {*case.question.tokens, *FUNCTION_WORDS}
+    named = tuple([token for token in case.head.plain if token not in known and stem(token) not in SHELL_WORDS])
+    is_variant = _is_changed(case.reference.plain, case.head, known) or _is_changed(named, case.reference, known)
+    return Ruling("other_name", "mismatch", "the answer names another variant of that name") if is_variant else None
+
+
+_BEFORE_NAMES, _BEHIND_NAMES = word_list("before_names"), word_list("behind_names")
+
+
+def _is_changed(name: tuple[str, ...], text: Text, known: set[str]) -> bool:
+    """Whether a name stands in a text, and everywhere beside a word that makes it another name."""
+    if not name or len(name) > _LONGEST_VALUE or text.plain == name:
+        return False
+    # In "12 Euro pro Tag" it is a preposition
+    words = text.raw.split()
+    capital = {token for word in words if word[:1].isupper() or text.raw.islower() for token in read(word).tokens}
+    before, behind = _BEFORE_NAMES & capital - known, _BEHIND_NAMES & capital - known
+    said = ("", *text.plain, "")
+    runs = [at for at in range(1, len(said) - len(name)) if said[at : at + len(name)] == name]
+    return bool(runs) and all(said[at - 1] in before or said[at + len(name)] in behind for at in runs)
+
+
 def other_name(case: Case) -> Ruling | None:
     """The reference is a name of two words, and the answer has one of them beside another one: "Eve Brown" for "Ada
     Brown"."""
@@ -685,7 +830,7 @@ def other_formula(case: Case) -> Ruling | None:
     return None
 
 
-RULES_VERSION = 8
+RULES_VERSION = 9
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 FOR_A_MATCH = frozenset(("same_text", "same_reply", "same_number", "same_date", "stated"))
@@ -693,8 +838,9 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    glued_number, other_formula, same_text, refusal, hedged, negated, opposite, same_reply, other_time, same_time,
-    other_date, same_number, same_date, other_list, other_number, other_order, relative, stated, other_name,
+    glued_number, other_version, other_variant, other_formula, same_text, refusal, hedged, negated, opposite,
+    same_reply, other_time, same_time, other_date, same_number, same_date, other_list, other_number, other_order,
+    relative, stated, other_name,
 )  # fmt: skip
 
 

@@ -106,7 +106,7 @@ DECIDED = [
     ("same_text", "How many?", "1.000.000", "1,000,000"),
     ("same_text", "Which resolution?", "10K", "10k"),
     ("same_number", "How cold is it?", "negative five", "-5"),
-    ("same_text", "What share?", "two thirds", "2/3"),
+    ("same_number", "What share?", "two thirds", "2/3"),
     ("same_number", "How long?", "a year", "12 months"),
     ("same_number", "How long?", "half an hour", "30 minutes"),
     ("same_number", "Сколько ждать?", "час", "60 минут"),
@@ -192,15 +192,12 @@ def test_every_rule_is_tried_above():
         # "Not only" denies nothing, and "not until" says when.
         (CAPITAL, "It is not only Paris that matters", "Paris"),
         (WHEN, "It did not end until the autumn came", "autumn"),
-        # A family name alone is enough for a person that is asked for, not for a place.
-        ("Where is it?", "York", "New York"),
         (MANY, "about 30,000", "over 29.5 thousand"),
         (WHEN, "It ended in 1945.", "2 September 1945"),
         # The same words in another order may say the same.
         ("Who played?", "Green and Brown", "Brown and Green"),
         ("Wer folgte wem?", "Auf Green folgte Brown", "Brown folgte auf Green"),
-        # A part of a longer name, of another person, or what the question says.
-        ("Where is it?", "It is in New York.", "York"),
+        # Of another person, or what the question says.
         ("Who wrote it?", "The brother of Ada Brown wrote it.", "Ada Brown"),
         ("Who beat Ada?", "Ada beat Eve", "Eve"),
         # A number in thousands, a rounded one, one beside others, another year.
