@@ -76,7 +76,7 @@ def turned_round(a: str, b: str) -> bool:
     (True, True)
     """
     short, long = (a, b) if len(a) < len(b) else (b, a)
-    if long.endswith(short) and long[: -len(short)] in _NEGATING:
+    if long.endswith(short) and long[: -len(short)] in _NEGATING and len(short) >= _LEAST_COMMON:
         return True
     for one, other in ((a, b), (b, a)):
         for first, second in _OPPOSITE_PREFIXES:

@@ -12,7 +12,8 @@ from answerkey.metrics_core.offline_judge.alignment import same_words
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair
-from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.offline_judge.numbers_dates import equal
+from answerkey.metrics_core.offline_judge.reading import Text, read
 from answerkey.metrics_core.offline_judge.stance import MILD_BOUNDS
 from answerkey.metrics_core.offline_judge.vocabulary import (
     FUNCTION_WORDS,
@@ -57,20 +58,16 @@ def relation(ours: Claim, theirs: Claim, question: Asked) -> FactRelation:
     else:
         apart = ours.numbers != theirs.numbers
         against = bool(ours.numbers and theirs.numbers)
-    # In other units, or with zeros that count in a version
-    in_two_ways = _same_amounts(ours, theirs)
+    in_two_ways = _written_in_two_ways(read(ours.fact.text), read(theirs.fact.text))
     if apart and not in_two_ways:
         return "against" if slot and against else "other"
     return "unsure" if in_two_ways else _by_words(ours, theirs, bare=bare)
 
 
-def _same_amounts(ours: Claim, theirs: Claim) -> bool:
-    """Whether amounts in two texts are equal, and are written in two ways."""
-    texts = [read(claim.fact.text) for claim in (ours, theirs)]
-    mine, yours = (text.quantities for text in texts)
-    written = [{text.tokens[i] for number in text.numbers for i in range(number.start, number.stop)} for text in texts]
-    equal = len(mine) == len(yours) > 0 and all(one.equals(other) for one, other in zip(mine, yours, strict=True))
-    return equal and written[0] != written[1]
+def _written_in_two_ways(ours: Text, theirs: Text) -> bool:
+    """Whether equal amounts are written in two ways: in other units, or with zeros that count in a version."""
+    numbers = ([text.tokens[number.start : number.stop] for number in text.numbers] for text in (ours, theirs))
+    return equal(ours.quantities, theirs.quantities) and len({*map(tuple, numbers)}) > 1
 
 
 def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> FactRelation:

@@ -137,7 +137,9 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
         below = token in _MINUS and at + 1 < len(tokens)
         number = _number_at(tokens, at + 1 if below else at)
         if number is not None:
-            result.append(Number(-number.value, at, number.stop, number.ordinal) if below else number)
+            half = _token(tokens, number.stop) == "½"
+            value = number.value + 0.5 * half
+            result.append(Number(-value if below else value, at, number.stop + half, number.ordinal))
     return result
 
 
@@ -378,11 +380,6 @@ _SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
 _PERHAPS_SAME = (
     frozenset(("degree", "celsius")), frozenset(("degree", "fahrenheit")), frozenset(("pound", "sterling")),
 )  # fmt: skip
-_SCALE_OF_DEGREES = {
-    word: unit
-    for unit, letter in (("celsius", "c"), ("fahrenheit", "f"))
-    for word in (letter, *(form for form, named in UNIT_WORDS.items() if named == unit))
-}
 _FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
 _ZEROS: Mapping[str, float] = TABLES["zeros"]
 """What is added to a temperature before it is converted."""
@@ -391,8 +388,6 @@ _LEAST = {"temperature": 100.0}
 _PER_WORDS, _BEFORE_UNITS = word_list("per"), word_list("before_units")
 ADVERBS_OF_RATES: Mapping[str, str] = {word: unit for unit, words in TABLES["daily"].items() for word in words.split()}
 """The units of "daily", "jährlich" and others."""
-AND_A_HALF = "½"
-"""The token that stands for "and a half" behind a number or a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,16 +442,6 @@ class Quantity:
         # "degrees" may be of any scale, a "pound" of weight or of money
         return not any({self.unit, other.unit} <= units for units in _PERHAPS_SAME)
 
-    def exceeds(self, other: Quantity) -> bool:
-        """Whether it is the larger amount of the same kind; a missing unit is the other one's.
-
-        >>> Quantity(5, "mile").exceeds(Quantity(7, "kilometre"))
-        True
-        """
-        if not self.unit or not other.unit:
-            return self.value > other.value
-        return self._converted > other._converted
-
     def differs(self, other: Quantity) -> bool:
         """Whether it is another amount: neither equal nor the same one rounded.
 
@@ -496,6 +481,15 @@ def _scale(unit: str) -> tuple[str, float, float]:
     return f"{kind}/{per_kind}".rstrip("/"), factor / per_factor, _ZEROS.get(unit, 0.0)
 
 
+def equal(some: Sequence[Quantity], others: Sequence[Quantity]) -> bool:
+    """Whether two texts name equal amounts, at least one, in the same order.
+
+    >>> equal([Quantity(1, "hour")], [Quantity(60, "minute")])
+    True
+    """
+    return len(some) == len(others) > 0 and all(map(Quantity.equals, some, others))
+
+
 def _rounded(a: float, b: float) -> bool:
     """Whether one number is the other one, rounded to fewer digits: 5.2 and 5, 3207 and 3200."""
     if a == b:
@@ -529,8 +523,7 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
         if number.start < stop:
             # "Second" in "10 metres per second"
             continue
-        value, at = _and_a_half(tokens, number.value, number.stop)
-        at = _after(tokens, at, _BEFORE_UNITS)
+        at = _after(tokens, number.stop, _BEFORE_UNITS)
         before, after, following = _token(tokens, number.start - 1), _token(tokens, at), _token(tokens, at + 1)
         # The preposition, but in "6 ft 1 in"
         is_inch = after == "in" and result and result[-1].unit == "foot"
@@ -539,20 +532,19 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
         if unit == "degree":
             # "65 degrees Celsius", "65 °C"
             scale_at = _after(tokens, at + 1, _BEFORE_UNITS)
-            if scale := _SCALE_OF_DEGREES.get(_token(tokens, scale_at)):
-                unit, at = scale, scale_at
+            scale = UNIT_WORDS.get(_token(tokens, scale_at), "")
+            unit, at = (scale, scale_at) if scale in _ZEROS else (unit, at)
         elif (after, following) == ("por", "ciento"):
             unit, at = "percent", at + 1
         if currency and unit != currency:
             # What stands behind "$5" is what it is per: "$5/month"
             unit, at = currency, at - 1
-        if unit:
-            value, at = _and_a_half(tokens, value, at + 1)
+        at += bool(unit)
         per, behind = _per(tokens, at, has_unit=bool(unit))
         if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
             # Megabits are said of speeds, with or without "per second"
             unit = f"{unit.partition('/')[0]}/{per}"
-        one = Quantity(value, unit)
+        one = Quantity(number.value, unit)
         if result and number.start <= stop + 2 and (joined := _joined(result[-1], one)):
             result[-1] = joined
         else:
@@ -563,12 +555,6 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
 
 def _token(tokens: Sequence[str], at: int) -> str:
     return tokens[at] if 0 <= at < len(tokens) else ""
-
-
-def _and_a_half(tokens: Sequence[str], value: float, at: int) -> tuple[float, int]:
-    """The value with the half that stands at a position, if so, and the position behind it."""
-    is_half = _token(tokens, at) == AND_A_HALF
-    return value + 0.5 * is_half, at + is_half
 
 
 def _per(tokens: Sequence[str], at: int, *, has_unit: bool) -> tuple[str, int]:

@@ -68,12 +68,12 @@ _SHORT_SCALE = re.compile(
 )
 _FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
-_MAY_BE_SHORT = re.compile(r"\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
-# "10K" may be ten thousand
-_KELVIN, _K = re.compile(r"\d K(?![\w.]| ?\d)"), re.compile(r"(?<=\d )k(?!\S)")
+_KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")
+_MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
 _AMOUNTS: Mapping[str, str] = TABLES["amounts"]
 _SHARES: Mapping[str, str] = TABLES["shares"]
 _AMOUNT = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_AMOUNTS, key=len, reverse=True))})(?!\S)")
+_HALF_BEHIND_UNIT = re.compile(r"(\S+) ½")
 _ONE_OF_A_UNIT = re.compile(r"(?<!\S)(?:an?|eine?[nmr]?|una?|une) (?=([^\W\d_]{2,}))|^(?=([а-яё]{3,})$)")
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 # A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
@@ -121,14 +121,15 @@ class Text:
         """The text with amounts in digits that have a name: "half a dozen", and "a year" if no other amount is there.
 
         >>> read("an hour and a half").counted.tokens, read("a couple of days").counted.tokens
-        (('1', 'hour', '½'), ('2', 'days'))
+        (('1', '½', 'hour'), ('2', 'days'))
         """
         line = " ".join(self.tokens)
-        line = _K.sub("kelvin", line) if _KELVIN.search(self.raw) else line
         counted = _SHARES.get(line) or _AMOUNT.sub(lambda amount: _AMOUNTS[amount[0]], line)
         if not numbers(counted.split()):
             counted = _ONE_OF_A_UNIT.sub(lambda one: "1 " if (one[1] or one[2]) in UNIT_WORDS else one[0], counted)
-        return self if counted == " ".join(self.tokens) else _analysed(self.raw, self.normal, tuple(counted.split()))
+        # "1 hour and a half"
+        counted = _HALF_BEHIND_UNIT.sub(lambda unit: f"½ {unit[1]}" if unit[1] in UNIT_WORDS else unit[0], counted)
+        return self if counted == line else _analysed(self.raw, self.normal, tuple(counted.split()))
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -199,7 +200,7 @@ def _plain_numbers(text: str) -> str:
     >>> _plain_numbers("from 1.5k to 5 x 10^3, for $3bn")
     'from 1500 to 5000, for $3000000000'
     """
-    text = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), text)
+    text = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), _KELVIN.sub("kelvin", text))
     return _SHORT_SCALE.sub(_in_full, _SCIENTIFIC.sub(_power_of_ten, text))
 
 
