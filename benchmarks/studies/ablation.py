@@ -70,7 +70,8 @@ def material(folder: Path) -> Material:
 def _rulings(rows: list[Row]) -> tuple[Rulings, Rulings]:
     pairs = [pair_of(row) for row in rows]
     right, wrong = (
-        [[[rule(case) for rule in RULES] for case in cases(Pair(p.question, p.answer, texts))] if texts else []
+        [[[ruling if rule(case) else None for rule, ruling in RULES.items()]
+          for case in cases(Pair(p.question, p.answer, texts))] if texts else []
          for p, texts in side]
         for side in ([(p, p.references) for p in pairs], [(p, p.wrong) for p in pairs])
     )  # fmt: skip

@@ -65,14 +65,18 @@ def alike(a: str, b: str) -> float:
         ratio = min(ratio, _INSIDE)
     elif a[:4] == b[:4] and Prefix.similarity(a, b) >= 0.6 * long:
         ratio = max(ratio, HIT)
-    return ratio if ratio >= 0.6 and not _denied(a, b) else 0.0
+    return ratio if ratio >= 0.6 and not turned_round(a, b) else 0.0
 
 
-def _denied(a: str, b: str) -> bool:
+def turned_round(a: str, b: str) -> bool:
     """Whether a prefix or an ending turns the meaning round: "legal" and "illegal", "hypotension" and "hypertension",
-    "chloride" and "chlorate"."""
+    "chloride" and "chlorate".
+
+    >>> turned_round("hypotension", "hypertension"), turned_round("prednison", "prednisolon")
+    (True, True)
+    """
     short, long = (a, b) if len(a) < len(b) else (b, a)
-    if long.endswith(short) and long[: -len(short)] in _NEGATING:
+    if long.endswith(short) and long[: -len(short)] in _NEGATING and len(short) >= _LEAST_COMMON:
         return True
     for one, other in ((a, b), (b, a)):
         for first, second in _OPPOSITE_PREFIXES:
@@ -108,7 +112,7 @@ def by_chance(word: str, other: str) -> bool:
     """
     if not inside_word(word, other):
         return False
-    return len(word) < LONG_WORD or not word.isalpha() or _denied(word, other)
+    return len(word) < LONG_WORD or not word.isalpha() or turned_round(word, other)
 
 
 def same_words(stems: Collection[str], others: Collection[str]) -> frozenset[str]:

@@ -9,7 +9,8 @@ The steps, each applied to the pieces of the previous one:
 4. enumerations of short items: "Amy likes apples, berries and plums".
 
 "or" does not separate facts. Quotations, dates, numbers, "between A and B", and pairs from the question ("Romeo and
-Juliet") are kept together. Text in brackets is dropped, unless nothing else answers the question.
+Juliet") are kept together. Text in brackets is dropped, unless nothing else answers the question, or all is a name with
+another one in brackets.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ _MARK = re.compile(r"^\s*(?:[-*•‣–—]|#+)\s+(?=\S)|(?:^|(?<=\s))\(?\d{1,2
 # Brackets within a word belong to it: iron(III), f(x)
 _ASIDE = re.compile(r"(?:\s+|(?<!\w))(?:\([^()]*\)|\[[^\[\]]*\])")
 _SAID_IN_BRACKETS = re.compile(r"(?:\b(?:is|are|was|were|это)|[:=])\s*[(\[]", re.IGNORECASE)
+# "Paris (Texas)": a name that tells which one is meant
+_NAME_IN_BRACKETS = re.compile(r"(?:[A-ZÀ-ÞА-Я][\w'-]+ ){1,3}\((?:[A-ZÀ-ÞА-Я][\w'-]+ ?){1,3}\)\W*")
 _BRACKETS = re.compile(r"(?<!\w)[(\[]|(?<=[(\[])[(\[]|[)\]]")
 _ASKING = word_list("question_words") | word_list("closed_questions")
 _MOST_DOUBTED = 2
@@ -68,7 +71,7 @@ _LONGEST_ITEM = 6
 _DOUBT_WITHIN = 80
 """The characters after a conjunction in which a doubt refers to the text before it."""
 
-GRAMMAR = 4
+GRAMMAR = 5
 """The version of these rules, a part of the signature: increase it with every change that can change a number."""
 
 
@@ -137,7 +140,7 @@ def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
 def _without_asides(text: str, question: str | None) -> str:
     """A text without what stands in brackets; only without the brackets, where nothing else answers the question."""
     rest = _ASIDE.sub("", text)
-    if rest == text:
+    if rest == text or _NAME_IN_BRACKETS.fullmatch(shelled(text)):
         return text
     known = {*map(lemma, words(question or "")), *SHELL_WORDS, *FUNCTION_WORDS}
     said = (word for word in words(shelled(rest)) if word not in FUNCTION_WORDS)

@@ -12,6 +12,9 @@ from answerkey.metrics_core.offline_judge.alignment import same_words
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair
+from answerkey.metrics_core.offline_judge.numbers_dates import equal
+from answerkey.metrics_core.offline_judge.reading import Text, read
+from answerkey.metrics_core.offline_judge.stance import MILD_BOUNDS
 from answerkey.metrics_core.offline_judge.vocabulary import (
     FUNCTION_WORDS,
     PLACE_OR_KIND,
@@ -37,7 +40,8 @@ def relation(ours: Claim, theirs: Claim, question: Asked) -> FactRelation:
     'against'
     """
     apart = ours.part is not None and theirs.part is not None and ours.part != theirs.part
-    if apart or ours.limits != theirs.limits:
+    limits = ours.limits ^ theirs.limits
+    if apart or (limits and limits not in MILD_BOUNDS):
         return "other"
     if question.closed and not (ours.core and theirs.core):
         # Plain yes and no; anything beyond is another fact.
@@ -54,9 +58,16 @@ def relation(ours: Claim, theirs: Claim, question: Asked) -> FactRelation:
     else:
         apart = ours.numbers != theirs.numbers
         against = bool(ours.numbers and theirs.numbers)
-    if apart:
+    in_two_ways = _written_in_two_ways(read(ours.fact.text), read(theirs.fact.text))
+    if apart and not in_two_ways:
         return "against" if slot and against else "other"
-    return _by_words(ours, theirs, bare=bare)
+    return "unsure" if in_two_ways else _by_words(ours, theirs, bare=bare)
+
+
+def _written_in_two_ways(ours: Text, theirs: Text) -> bool:
+    """Whether equal amounts are written in two ways: in other units, or with zeros that count in a version."""
+    numbers = ([text.tokens[number.start : number.stop] for number in text.numbers] for text in (ours, theirs))
+    return equal(ours.quantities, theirs.quantities) and len({*map(tuple, numbers)}) > 1
 
 
 def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> FactRelation:

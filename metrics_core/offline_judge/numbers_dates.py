@@ -137,7 +137,9 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
         below = token in _MINUS and at + 1 < len(tokens)
         number = _number_at(tokens, at + 1 if below else at)
         if number is not None:
-            result.append(Number(-number.value, at, number.stop, number.ordinal) if below else number)
+            half = _token(tokens, number.stop) == "½"
+            value = number.value + 0.5 * half
+            result.append(Number(-value if below else value, at, number.stop + half, number.ordinal))
     return result
 
 
@@ -378,19 +380,25 @@ _SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
 _PERHAPS_SAME = (
     frozenset(("degree", "celsius")), frozenset(("degree", "fahrenheit")), frozenset(("pound", "sterling")),
 )  # fmt: skip
-_SCALE_OF_DEGREES = {
-    word: unit
-    for unit, letter in (("celsius", "c"), ("fahrenheit", "f"))
-    for word in (letter, *(form for form, named in UNIT_WORDS.items() if named == unit))
-}
 _FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
+_ZEROS: Mapping[str, float] = TABLES["zeros"]
+"""What is added to a temperature before it is converted."""
+_LEAST = {"temperature": 100.0}
+"""The amount of which a difference is at least taken as a share: 20 and 21 °C are 1 % apart."""
+_PER_WORDS, _BEFORE_UNITS = word_list("per"), word_list("before_units")
+ADVERBS_OF_RATES: Mapping[str, str] = {word: unit for unit, words in TABLES["daily"].items() for word in words.split()}
+"""The units of "daily", "jährlich" and others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number and its unit, "" where the text names none that is known.
 
+    A rate has two units, of which the first may be missing: "mile/hour", "/week".
+
     >>> Quantity(5, "kilometre").equals(Quantity(5000, "metre"))
+    True
+    >>> Quantity(32, "fahrenheit").equals(Quantity(0, "celsius"))
     True
     """
 
@@ -398,23 +406,38 @@ class Quantity:
     unit: str = ""
 
     def equals(self, other: Quantity) -> bool:
-        """Whether the amounts are equal; a missing unit matches every unit, converted units agree within 0.5 %."""
-        same_unit = not self.unit or not other.unit or self.unit == other.unit
-        return self._gap(other) <= (0.0 if same_unit else _SAME)
+        """Whether the amounts are equal; a missing unit matches every unit.
+
+        Amounts in two units agree within 0.5 %, or if one is the other one converted and rounded.
+
+        >>> [Quantity(1, "mile").equals(Quantity(km, "kilometre")) for km in (1.6, 1.7)]
+        [True, False]
+        """
+        gap = self._gap(other)
+        if not self.unit or not other.unit or self.unit == other.unit:
+            return gap == 0
+        return gap <= _SAME or (gap <= _NEAR and (self._rounds_to(other) or other._rounds_to(self)))
+
+    def _rounds_to(self, other: Quantity) -> bool:
+        kind, factor, zero = _scale(other.unit)
+        n_digits = _significant_digits(other.value)
+        # 32 °F may be "30", which is below zero
+        exact = kind not in _LEAST or n_digits > 1
+        return exact and float(f"{self._converted[1] / factor - zero:.{n_digits}g}") == other.value
 
     def near(self, other: Quantity) -> bool:
         """Whether the amounts are equal within 3 %, since people round."""
         return self._gap(other) <= _NEAR
 
     def comparable(self, other: Quantity) -> bool:
-        """Whether both measure the same kind of quantity, so that another amount is another answer.
+        """Whether another amount is another answer: both have a unit or none, and are rates or not.
 
         >>> Quantity(5, "kilometre").comparable(Quantity(5, "mile"))
         True
         """
         if self.unit == other.unit:
             return True
-        if not self.unit or not other.unit:
+        if not self.unit or not other.unit or ("/" in self.unit) != ("/" in other.unit):
             return False
         # "degrees" may be of any scale, a "pound" of weight or of money
         return not any({self.unit, other.unit} <= units for units in _PERHAPS_SAME)
@@ -435,13 +458,36 @@ class Quantity:
             return 0.0
         if not self.unit or not other.unit or any({self.unit, other.unit} <= units for units in _PERHAPS_SAME):
             return _gap(self.value, other.value)
-        kind, factor = _FACTORS.get(self.unit, (self.unit, 1.0))
-        other_kind, other_factor = _FACTORS.get(other.unit, (other.unit, 1.0))
-        return _gap(self.value * factor, other.value * other_factor) if kind == other_kind else math.inf
+        (kind, value), (other_kind, other_value) = self._converted, other._converted
+        return _gap(value, other_value, _LEAST.get(kind, 0.0)) if kind == other_kind else math.inf
+
+    @property
+    def _converted(self) -> tuple[str, float]:
+        """The kind of quantity, and the amount in the base unit of this kind."""
+        kind, factor, zero = _scale(self.unit)
+        return kind, (self.value + zero) * factor
 
     def _share_of(self, percent: Quantity) -> bool:
         """0.25 and 25 %."""
         return percent.unit == "percent" and not self.unit and _gap(100 * self.value, percent.value) <= _SAME
+
+
+@lru_cache(maxsize=1_024)
+def _scale(unit: str) -> tuple[str, float, float]:
+    """The kind of quantity that a unit measures, its factor to the base unit, and what is added before."""
+    unit, _, per = unit.partition("/")
+    kind, factor = _FACTORS.get(unit, (unit, 1.0))
+    per_kind, per_factor = _FACTORS.get(per, (per, 1.0))
+    return f"{kind}/{per_kind}".rstrip("/"), factor / per_factor, _ZEROS.get(unit, 0.0)
+
+
+def equal(some: Sequence[Quantity], others: Sequence[Quantity]) -> bool:
+    """Whether two texts name equal amounts, at least one, in the same order.
+
+    >>> equal([Quantity(1, "hour")], [Quantity(60, "minute")])
+    True
+    """
+    return len(some) == len(others) > 0 and all(map(Quantity.equals, some, others))
 
 
 def _rounded(a: float, b: float) -> bool:
@@ -457,39 +503,69 @@ def _significant_digits(value: float) -> int:
     return max(1, len(f"{abs(value):.15f}".replace(".", "").strip("0")))
 
 
-def _gap(a: float, b: float) -> float:
-    return 0.0 if a == b else abs(a - b) / max(abs(a), abs(b))
+def _gap(a: float, b: float, least: float = 0.0) -> float:
+    return 0.0 if a == b else abs(a - b) / max(abs(a), abs(b), least)
 
 
 def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantity]:
-    """Every number of a text, with the unit right after it, or the currency right before it.
+    """Every number of a text, with the unit right after it, or the currency right before it, and what it is "per".
 
     >>> tokens = ("6", "ft", "1", "in")
     >>> quantities(tokens, numbers(tokens))
     [Quantity(value=73.0, unit='inch')]
+    >>> tokens = ("twice", "a", "week", "at", "$", "20", "an", "hour")
+    >>> quantities(tokens, numbers(tokens))
+    [Quantity(value=2.0, unit='/week'), Quantity(value=20.0, unit='dollar/hour')]
     """
     result: list[Quantity] = []
     stop = 0
     for number in numbers:
-        after = tokens[number.stop] if number.stop < len(tokens) else ""
-        before = tokens[number.start - 1] if number.start else ""
-        if after == "in" and result and result[-1].unit == "foot":
-            # "6 ft 1 in"; anywhere else it is the preposition.
-            after = "inch"
-        unit = UNIT_WORDS.get(after) or (UNIT_WORDS.get(before, "") if not before.isalnum() else "")
-        following = tokens[number.stop + 1] if number.stop + 1 < len(tokens) else ""
+        if number.start < stop:
+            # "Second" in "10 metres per second"
+            continue
+        at = _after(tokens, number.stop, _BEFORE_UNITS)
+        before, after, following = _token(tokens, number.start - 1), _token(tokens, at), _token(tokens, at + 1)
+        # The preposition, but in "6 ft 1 in"
+        is_inch = after == "in" and result and result[-1].unit == "foot"
+        unit = "inch" if is_inch else UNIT_WORDS.get(after, "")
+        currency = UNIT_WORDS.get(before, "") if not before.isalnum() else ""
         if unit == "degree":
             # "65 degrees Celsius", "65 °C"
-            unit = _SCALE_OF_DEGREES.get(following, unit)
+            scale_at = _after(tokens, at + 1, _BEFORE_UNITS)
+            scale = UNIT_WORDS.get(_token(tokens, scale_at), "")
+            unit, at = (scale, scale_at) if scale in _ZEROS else (unit, at)
         elif (after, following) == ("por", "ciento"):
-            unit = "percent"
+            unit, at = "percent", at + 1
+        if currency and unit != currency:
+            # What stands behind "$5" is what it is per: "$5/month"
+            unit, at = currency, at - 1
+        at += bool(unit)
+        per, behind = _per(tokens, at, has_unit=bool(unit))
+        if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
+            # Megabits are said of speeds, with or without "per second"
+            unit = f"{unit.partition('/')[0]}/{per}"
         one = Quantity(number.value, unit)
         if result and number.start <= stop + 2 and (joined := _joined(result[-1], one)):
             result[-1] = joined
         else:
             result.append(one)
-        stop = number.stop
+        stop = behind if per else number.stop
     return result
+
+
+def _token(tokens: Sequence[str], at: int) -> str:
+    return tokens[at] if 0 <= at < len(tokens) else ""
+
+
+def _per(tokens: Sequence[str], at: int, *, has_unit: bool) -> tuple[str, int]:
+    """The second unit of a rate, "" without one, and the position behind it.
+
+    "An hour", "pro Tag", "daily"; behind a first unit also alone, as in "km/h".
+    """
+    unit_at = _after(tokens, at, _PER_WORDS)
+    word = _token(tokens, unit_at)
+    unit = "second" if has_unit and word == "s" else UNIT_WORDS.get(word, "")
+    return ADVERBS_OF_RATES.get(word, unit if unit_at > at or has_unit else ""), unit_at + 1
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:

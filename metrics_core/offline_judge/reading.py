@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 
-from answerkey.metrics_core.offline_judge.numbers_dates import Date, Number, dates, digits, numbers, ordinal_word
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMMAS, NEGATIONS, UNIT_WORDS, word_list
+from answerkey.metrics_core.offline_judge.numbers_dates import (
+    Date,
+    Number,
+    Quantity,
+    dates,
+    digits,
+    numbers,
+    ordinal_word,
+    quantities,
+)
+from answerkey.metrics_core.offline_judge.vocabulary import (
+    FUNCTION_WORDS,
+    LEMMAS,
+    NEGATIONS,
+    TABLES,
+    UNIT_WORDS,
+    word_list,
+)
 from answerkey.metrics_core.text import normalise, words, words_of_normalised
 
 LONGEST_CHARACTERS = 4_000
@@ -51,11 +68,13 @@ _SHORT_SCALE = re.compile(
 )
 _FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
-_MAY_BE_SHORT = re.compile(r"\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
-_SHARE = re.compile(r"(?:(?P<n>a|one|two|three) (?P<of>half|thirds?|quarters?|fourths?|fifths?)|half)\W*")
-# "A year", "half an hour", "eine Woche", where that is all that the text says: "20 miles an hour" has another sense.
-_ONE_OF_A_UNIT = re.compile(r"(?P<half>half )?(?:an?|eine?n?|una?|une) (?P<unit>[^\W\d_]+)\W*|(?P<bare>[а-яё]{3,})\W*")
-_SHARES = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5}
+_KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")
+_MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
+_AMOUNTS: Mapping[str, str] = TABLES["amounts"]
+_SHARES: Mapping[str, str] = TABLES["shares"]
+_AMOUNT = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_AMOUNTS, key=len, reverse=True))})(?!\S)")
+_HALF_BEHIND_UNIT = re.compile(r"(\S+) ½")
+_ONE_OF_A_UNIT = re.compile(r"(?<!\S)(?:an?|eine?[nmr]?|una?|une) (?=([^\W\d_]{2,}))|^(?=([а-яё]{3,})$)")
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 # A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
 _SIGNED = re.compile(r"(?<!\w)([^\W\d_])(\+\+?|#)(?!\w)")
@@ -96,6 +115,27 @@ class Text:
     def numbers(self) -> tuple[Number, ...]:
         """The numbers that the tokens name."""
         return tuple(numbers(self.tokens))
+
+    @cached_property
+    def counted(self) -> Text:
+        """The text with amounts in digits that have a name: "half a dozen", and "a year" if no other amount is there.
+
+        >>> read("an hour and a half").counted.tokens, read("a couple of days").counted.tokens
+        (('1', '½', 'hour'), ('2', 'days'))
+        """
+        line = " ".join(self.tokens)
+        counted = _SHARES.get(line) or _AMOUNT.sub(lambda amount: _AMOUNTS[amount[0]], line)
+        if not numbers(counted.split()):
+            counted = _ONE_OF_A_UNIT.sub(lambda one: "1 " if (one[1] or one[2]) in UNIT_WORDS else one[0], counted)
+        # "1 hour and a half"
+        counted = _HALF_BEHIND_UNIT.sub(lambda unit: f"½ {unit[1]}" if unit[1] in UNIT_WORDS else unit[0], counted)
+        return self if counted == line else _analysed(self.raw, self.normal, tuple(counted.split()))
+
+    @cached_property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The amounts that it names, with their units."""
+        text = self.counted
+        return tuple(quantities(text.tokens, text.numbers)) if text.numbers else ()
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:
@@ -144,15 +184,12 @@ def read(text: str) -> Text:
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     if "/" in normal or "⁄" in normal or not normal.isascii():
         normal = _FRACTION.sub(_decimal, normal)
-    if share := _SHARE.fullmatch(normal):
-        count = {"two": 2, "three": 3}.get(share["n"], 1)
-        normal = f"{count / _SHARES[(share['of'] or 'half').removesuffix('s')]:.6g}"
-    if one := _ONE_OF_A_UNIT.fullmatch(normal):
-        unit = one["unit"] or one["bare"]
-        normal = f"{'0.5' if one['half'] else '1'} {unit}" if unit in UNIT_WORDS else normal
     if "+" in normal or "#" in normal:
         normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
-    tokens = _tokens(normal)
+    return _analysed(raw, normal, _tokens(normal))
+
+
+def _analysed(raw: str, normal: str, tokens: tuple[str, ...]) -> Text:
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
 
@@ -163,7 +200,7 @@ def _plain_numbers(text: str) -> str:
     >>> _plain_numbers("from 1.5k to 5 x 10^3, for $3bn")
     'from 1500 to 5000, for $3000000000'
     """
-    text = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), text)
+    text = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), _KELVIN.sub("kelvin", text))
     return _SHORT_SCALE.sub(_in_full, _SCIENTIFIC.sub(_power_of_ten, text))
 
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
-from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, YES, word_list
+from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, TABLES, YES, word_list
 
 _SHELL = re.compile(
     r"^(?:(?:so|well|sure|certainly|ok|okay|итак|конечно)[,!.]?\s+)?"
@@ -142,23 +142,14 @@ _PLAIN_YES, _PLAIN_NO = frozenset(("yes", "да")), frozenset(("no", "нет"))
 
 
 _LIMITS = {
-    name: re.compile("|".join(patterns))
-    for name, patterns in {
-        "above": (
-            r"\b(?:more|greater|higher|longer|older) than\b", r"\b(?:exceed\w*|at least|no less than)\b",
-            r"\b(?:over|above)(?= [$€£]?\d)", r"\b(?:больше|более чем|не менее|свыше)\b", r"\bболее(?= \d)",
-        ),
-        "below": (
-            r"\b(?:less|fewer|lower|younger) than\b", r"\b(?:at most|no more than|up to)\b",
-            r"\b(?:under|below)(?= [$€£]?\d)", r"\b(?:менее|меньше|не более)\b",
-        ),
-        "before": (r"\b(?:before|until|до)(?= (?:\w+ )?\d)",),
-        "after": (r"\b(?:after|since|после)(?= (?:\w+ )?\d)",),
-        "all": (r"\b(?:all|every|everything|always|весь|вся|все|всех|всем|каждый|каждая|каждое|всегда)\b",),
-        "some": (r"\b(?:some|several|few|many|sometimes|часть|некоторые|некоторых|несколько|многие|иногда)\b",),
-    }.items()
-}  # fmt: skip
+    name: re.compile(rf"(?<!\S)(?:{'|'.join(phrases)})(?!\S)".replace(" #", r"(?= (?:[$€£] )?\d)"))
+    for name, phrases in TABLES["limits"].items()
+}
 """Bounds and quantifiers: "more than 95" is not 96, and "all cars" are not "cars"."""
+
+
+MILD_BOUNDS = (frozenset(("least",)), frozenset(("most",)))
+"""Bounds that one text may set and the other one not: the amount of "at most 5" may be meant by "5"."""
 
 
 def bounds(text: Text, question: Text) -> frozenset[str]:
@@ -167,6 +158,15 @@ def bounds(text: Text, question: Text) -> frozenset[str]:
     >>> sorted(bounds(read("more than 95, probably"), read("How old is he?")))
     ['above', 'unsure']
     """
-    set_by_text = {name for name, pattern in _LIMITS.items() if pattern.search(text.normal)}
-    given = {name for name, pattern in _LIMITS.items() if pattern.search(question.normal)}
-    return frozenset(set_by_text - given) | ({"unsure"} if hedges(text.normal) else frozenset())
+    return (_limits(text) - _limits(question)) | ({"unsure"} if hedges(text.normal) else frozenset())
+
+
+def _limits(text: Text) -> frozenset[str]:
+    line, names = " ".join(text.tokens), set()
+    for name, pattern in _LIMITS.items():
+        # "No less than" has "less than" in it, so what was found is taken away
+        rest = pattern.sub("", line)
+        if rest != line:
+            names.add(name)
+        line = rest
+    return frozenset(names)

@@ -189,7 +189,7 @@ def made(metric, options):
 
 CHANGED = {
     "offline@1:0b1693": matcher.signature(),
-    "grammar:1": "grammar:4",
+    "grammar:1": "grammar:5",
     "parser:1": "parser:2",
     "unicode1": "unicode2",
 }
