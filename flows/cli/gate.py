@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, files_as_reports, gated, write_page, writing
+from answerkey.flows.cli.compare import (
+    NewReport,
+    OldReport,
+    ScoreColumns,
+    check_folder,
+    gated,
+    sides_of,
+    write_page,
+    writing,
+)
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
@@ -79,7 +88,7 @@ _AllowInconclusive = Annotated[
 
 def gate(  # noqa: PLR0913
     old: OldReport,
-    new: NewReport,
+    new: NewReport = "",
     /,
     *,
     dataset: Dataset = "",
@@ -87,6 +96,7 @@ def gate(  # noqa: PLR0913
     primary: Primary = None,
     margin: Margin = None,
     rule: Rules = None,
+    columns: ScoreColumns = None,
     as_json: AsJson = False,
     output: _Output = None,
     link: _Link = "",
@@ -97,12 +107,13 @@ def gate(  # noqa: PLR0913
 
     The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
     missing); 2 is bad input. OLD and NEW may be files too, with a column of ids and columns of scores that another tool
-    made.
+    made; or OLD alone a file with the scores of both releases.
 
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --output gate.xml --output gate.html
         answerkey gate old.csv new.csv --margin 0.02
+        answerkey gate scores.csv --margin 0.02
     """
     files = output or []
     for file in files:
@@ -111,9 +122,12 @@ def gate(  # noqa: PLR0913
     from answerkey.flows.cli.comparison_tables import print_verdict
     from answerkey.tasks.gate.verdicts import EXIT_CODES
 
-    with files_as_reports(home, old, new) as (where, old_report, new_report):
-        if where is not home and not (policy or primary):
-            primary = only_field(where, [old_report, new_report])
+    with sides_of(home, old, new, columns) as (where, old_report, new_report, scores):
+        if scores and not (policy or primary):
+            primary, *others = scores
+            # Which of several decides is not to be chosen by their numbers
+            if others:
+                raise UserError(f"which score decides? name it: --primary {primary}, or {', '.join(others)}")
         rules = policy_of(policy, primary, margin, rule or [])
         # Nothing is decided that could not be written.
         for file in files:
@@ -129,21 +143,6 @@ def gate(  # noqa: PLR0913
         print_verdict(verdict)
     outcome = verdict.verdict.outcome
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
-
-
-def only_field(home: Home, report_ids: list[str]) -> str:
-    """The field of reports that have one.
-
-    Raises:
-        UserError: they have several. Which of them decides is not to be chosen by their numbers.
-    """
-    from answerkey.tasks.reports.headline import fields_of
-    from answerkey.tasks.reports.report import read_reports
-
-    first, *others = fields_of(read_reports(home, report_ids))
-    if others:
-        raise UserError(f"which score decides? name it: --primary {first}, or {', '.join(others)}")
-    return first
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")

@@ -46,11 +46,11 @@ def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
     [
         ("id,score,f1\na,1,0.5\n", "which score decides? name it: --primary given.f1, or given.score"),
         ("id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
-        ("n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; call one of them id"),
+        ("n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; name it: --map id=COLUMN"),
         ("id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
         (
             "id,score\na,1\na,0\n",
-            "bad.csv, row 2: the id 'a' is that of row 1 (a column `repeat` may number answers); ",
+            "bad.csv, row 2: the id 'a' is that of row 1; drop one of them, or number several answers to a question",
         ),
     ],
 )
@@ -60,3 +60,73 @@ def test_files_without_what_it_takes_are_refused_in_one_line(bare_cli, tmp_path,
     done = bare_cli("gate", str(file), str(file), "--margin", "0.02")
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+def scores_of_both(order, names=("old", "new"), long=False):
+    """The scores of the two files above as one: a column a release, in this order, or a row for each answer."""
+    right = {name: range(n) for name, n in zip(names, (50, 80), strict=True)}
+    if long:
+        rows = [f"q{n},{name},{int(n in right[name])},c{n // 2}" for name in order for n in range(100)]
+        return "\n".join(["id,release,score,cluster", *rows])
+    rows = [f"q{n},{','.join(str(int(n in right[name])) for name in order)},c{n // 2}" for n in range(100)]
+    return "\n".join([f"id,{','.join(order)},cluster", *rows])
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["a column a release", "a row an answer"])
+@pytest.mark.parametrize(
+    ("names", "order", "doubt"),
+    [
+        (("old", "new"), ("new", "old"), ""),
+        (("Baseline score", "candidate_score"), ("candidate_score", "Baseline score"), ""),
+        (("gpt-4", "gpt-5"), ("gpt-4", "gpt-5"), "gpt-4 comes first, so it is taken as the old release\n"),
+    ],
+)
+def test_one_file_has_the_scores_of_both_releases(bare_cli, tmp_path, long, names, order, doubt):
+    file = tmp_path / "scores.csv"
+    file.write_text(scores_of_both(order, names, long=long))
+    done = bare_cli("compare", file, "--json", code=0)
+    found = json.loads(done.stdout)
+    [row] = found["rows"]
+    assert (row["old"], row["new"], row["fixed"], row["n_clusters"]) == (0.5, 0.8, 30, 50)
+    assert [found[side].split("/")[1] for side in ("old", "new")] == list(names)
+    assert (doubt in done.stderr, bool(done.stderr)) == (True, bool(doubt))
+    assert bare_cli("gate", file, "--margin", "0.02").returncode == 0
+
+
+def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
+    file = tmp_path / "scores.csv"
+    rows = [f"q{n},{n % 5},1,{'' if n < 10 else 1},c{n // 2}" for n in range(100)]
+    file.write_text("\n".join(["n,length,gpt-4,gpt-5,document", *rows]))
+    columns = ("id=n", "scores=gpt-4", "scores=gpt-5", "cluster=document")
+    done = bare_cli("gate", file, "--margin", "0.02", *(word for one in columns for word in ("--map", one)), "--json")
+    found = json.loads(done.stdout)
+    rule = found["rules"][0]
+    assert (done.returncode, rule["n_unmeasured"], rule["value"], rule["n_clusters"]) == (4, 10, -0.1, 50)
+    assert "only 90 of 100 samples of gpt-5 (10 undefined) have a comparable number" in found["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "id,score\na,1\n",
+            "bad.csv: scores in score, and two releases are compared: name two with --map scores=COLUMN",
+        ),
+        ("id,a,b,c\nq,1,0,1\n", "bad.csv: scores in a, b, c, and two releases are compared: name two with --map"),
+        ("a,b,c\n1,0,1\n", "no column of ids was recognised among a, b, c; name it: --map id=COLUMN"),
+        ("id,model,score\nq,a,1\nq,b,1\nq,c,0\n", "bad.csv: 3 releases (a, b, c); keep the rows of two of them"),
+        ("id,model,score\nq,a,1\nq,,1\n", "bad.csv, row 2: no release in model; fill it in, or drop the row"),
+        ("id,old,new,label\nq,1,0,yes\n", "one column of labels, and two releases are compared: name two"),
+    ],
+)
+def test_one_file_that_may_be_read_in_two_ways_is_refused(refusal, tmp_path, content, message):
+    file = tmp_path / "bad.csv"
+    file.write_text(content)
+    assert message in refusal("gate", file, "--margin", "0.02")
+
+
+def test_a_file_that_is_not_there_is_named(refusal, files):
+    missing = "old.csv: there is no such file"
+    assert refusal("gate", "old.csv", files[1], "--margin", "0.02").startswith(f"{missing}; give two files of scores")
+    assert refusal("compare", "old.csv") == f"{missing}, and for two reports or releases NEW is missing"
+    assert refusal("gate", "a", "b", "--map", "id=n", "--margin", "0.02").startswith("--map: it names columns of files")
