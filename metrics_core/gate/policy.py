@@ -346,7 +346,8 @@ def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> N
 
 
 def _named(rule: PolicyRule, policy: Policy) -> str:
-    return f"margin {-rule.floor:g}" if rule is policy.primary else f"rule {_shown(rule.text)}"
+    is_margin = rule is policy.primary and rule.kind == "difference"
+    return f"margin {-rule.floor:g}" if is_margin else f"rule {_shown(rule.text)}"
 
 
 def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:

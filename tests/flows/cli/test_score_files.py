@@ -29,7 +29,7 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     assert done.stdout.startswith("PASS  new may ship in place of old, every rule holds: given.score went from 0.500")
     plot = "  ┊│         ├─────────●─────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
     assert done.stdout.splitlines()[1] == plot
-    assert "basis: scores that came with the answers" in done.stdout
+    assert "basis: given scores, which were not measured here" in done.stdout
     assert "<title>Ship new" in page.read_text()
     assert bare_cli("gate", *files[::-1], "--margin", "0.02").returncode == 1
 
@@ -130,3 +130,52 @@ def test_a_file_that_is_not_there_is_named(refusal, files):
     assert refusal("gate", "old.csv", files[1], "--margin", "0.02").startswith(f"{missing}; give two files of scores")
     assert refusal("compare", "old.csv") == f"{missing}, and for two reports or releases NEW is missing"
     assert refusal("gate", "a", "b", "--map", "id=n", "--margin", "0.02").startswith("--map: it names columns of files")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (
+            ("47/50", "--level", "0.9"), 3,
+            "It is not yet clear whether 47/50 may ship: given.right is 0.940 (95 % interval 0.835 to 0.987, 50 "
+            "samples); at least 0.9 is not shown, and roughly 300 samples would show it with a power of 80 % if it is "
+            "as high as it seems.",
+        ),
+        (("470/500", "--level", "0.9"), 0, "470/500 may ship, every rule holds: given.right is 0.940 (95 % "),
+        (("400/500", "--level", "0.9"), 1, "400/500 must not ship: given.right is 0.800 (95 % interval 0.762 to 0.8"),
+        (
+            ("41/50", "47/50", "--margin", "0.05"), 0,
+            "47/50 may ship in place of 41/50, every rule holds: given.right went from 0.820 to 0.940 (+0.120, 95 % "
+            "interval -0.031 to +0.272, 100 samples); a loss of 0.05 or more is ruled out.",
+        ),
+        (
+            ("41/50", "41/50", "--margin", "0.05"), 3,
+            "It is not yet clear whether 41/50 may ship: given.right went from 0.820 to 0.820 (+0.000, 95 % interval ",
+        ),
+    ],
+)  # fmt: skip
+def test_counts_alone_decide(bare_cli, tmp_path, words, code, sentence):
+    file = tmp_path / "gate.json"
+    done = bare_cli("gate", *words, "--output", file, code=code)
+    found = json.loads(file.read_text())
+    assert found["sentence"].startswith(sentence)
+    assert (found["basis"], len(found["rules"]), found["exit_code"]) == ("given", 1, code)
+    pairs = "If both releases answered the same ones, pairs tell more: gate a file with the columns id, old, new."
+    assert (pairs in done.stdout, "┊" in done.stdout.splitlines()[1]) == (len(words) == 4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("3000/3000", "--level", "1"),
+            "rule 'level given.right >= 1': no release could pass, since given.right is 0 to 1",
+        ),
+        (("51/50", "--level", "0.9"), "51/50: write how many of how many answers were right, for instance 47/50"),
+        (("47/50", "--margin", "0.1"), "47/50: give --level X, the lowest share of right answers that you accept"),
+        (("41/50", "47/50"), "41/50 47/50: give --margin X, the largest loss of right answers that you accept"),
+        (("47/50", "--level", "0.9", "--output", "page.html"), "counts are decided by --margin or --level alone, and"),
+    ],
+)
+def test_counts_without_the_limit_that_decides_are_refused(refusal, words, message):
+    assert message in refusal("gate", *words)
