@@ -85,8 +85,10 @@ def print_remarks(reports: Sequence[Report], *, home: Home, with_depth: bool) ->
     more = pasted(home, "report", *(report.report_id for report in reports))
     lines = [f"[dim]each release, and its slices: {escape(more)}[/dim]"] if more else []
     for report in reports:
-        if judge_warnings(report.manifest, depth_of) or report.message or report.quarantined:
-            lines += _about(report, (), depth_of)
+        about = [*_about(report, (), depth_of)]
+        # The first line only says how many answers there are
+        if about[1:] or report.quarantined:
+            lines += about
     show(*_agreements(reports, name), *lines, *_spent(reports))
 
 
