@@ -174,7 +174,7 @@ def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
         UserError: one does not.
     """
     for rule in policy.rules:
-        if rule.at_most != lower.get(rule.field, rule.at_most):
+        if rule.kind != "broken" and rule.at_most != lower.get(rule.field, rule.at_most):
             less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
             raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
 
