@@ -125,6 +125,12 @@ def test_one_file_that_may_be_read_in_two_ways_is_refused(refusal, tmp_path, con
     assert message in refusal("gate", file, "--margin", "0.02")
 
 
+def test_a_level_that_no_share_can_exceed_is_refused(refusal, files):
+    rule = ("--rule", "level given.score >= 1")
+    message = "rule 'level given.score >= 1': no release could pass, since given.score is 0 to 1; write a floor between"
+    assert message in refusal("gate", *files, "--margin", "0.02", *rule)
+
+
 def test_a_file_that_is_not_there_is_named(refusal, files):
     missing = "old.csv: there is no such file"
     assert refusal("gate", "old.csv", files[1], "--margin", "0.02").startswith(f"{missing}; give two files of scores")
