@@ -23,7 +23,7 @@ from answerkey.metrics_core.comparison import (
     not_compared,
 )
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.gate.evidence import LabelDraw
+from answerkey.metrics_core.gate.evidence import LabelDraw, PairedScores, people_statistic
 from answerkey.metrics_core.gate.paired_field import SCORED, STATUSES, FieldScores, Unscored
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.metrics.label import LABEL, LABELLED, MOST_LABELLED
@@ -31,7 +31,6 @@ from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.paired import PairedDifference
-from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.earlier import removed_notes
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -260,7 +259,7 @@ def _compare_field(
             filled = (scores.old[rows], np.where(unanswered, low, scores.new)[rows], samples.codes(rows))
             row = settings.with_unanswered(row, *filled, n=int(unanswered.sum()), range_=(low, high))
         if labels and slice_ == ALL and not bleu and metric != LABEL:
-            row = replace(row, **_people(samples, scores, labels, common, high - low, settings.level))
+            row = replace(row, **_people(samples, scores, labels, common, (low, high), settings.level))
         yield row
 
 
@@ -274,28 +273,24 @@ class _Labels:
 
 
 def _people(
-    samples: PairedSamples, scores: FieldScores, labels: _Labels, common: Mask, range_: float, level: float
+    samples: PairedSamples,
+    scores: FieldScores,
+    labels: _Labels,
+    common: Mask,
+    range_: tuple[float, float],
+    level: float,
 ) -> dict[str, Any]:
     """The difference in human labels on the rows `common`, a part of which is labelled in both releases."""
-    known = [np.isfinite(side[common]) for side in (labels.old, labels.new)]
-    n_labelled = int((known[0] & known[1]).sum())
-    if not n_labelled or (labels.draw is None and n_labelled >= MOST_LABELLED * common.sum()):
+    old, new = (np.where(common, side, np.nan) for side in (scores.old, scores.new))
+    column = PairedScores(old, new, False, *range_, labels=(labels.old, labels.new), draw=labels.draw)
+    people = people_statistic(column, samples.clusters)
+    if people is None or not people.n_labelled:
         return {}
-    given = [
-        [float(label) if there else None for label, there in zip(side[common], mask, strict=True)]
-        for side, mask in zip((labels.old, labels.new), known, strict=True)
-    ]
-    clusters = None if samples.clusters is None else samples.clusters[common].tolist()
-    chances = labels.draw.chances[common] if labels.draw else None
-    if labels.draw:
-        n_labelled = int((known[0] & known[1] & labels.draw.drawn[common]).sum())
-    level = labels.draw.level(level) if labels.draw else level
-    old, new = scores.old[common], scores.new[common]
-    predicted = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level, probabilities=chances)
-    if predicted.interval is None:
+    interval = people.interval(level)
+    if interval is None or (labels.draw is None and people.n_labelled >= MOST_LABELLED * people.n):
         return {}
-    low, high, _ = predicted.interval.clipped(-1.0, 1.0)
-    return {"people": predicted.value, "people_low": low, "people_high": high, "n_labelled": n_labelled}
+    low, high, _ = interval.clipped(-1.0, 1.0)
+    return {"people": people.value, "people_low": low, "people_high": high, "n_labelled": people.n_labelled}
 
 
 def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
