@@ -419,7 +419,9 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
         draw = replace(draw, chances=draw.chances[rows], drawn=draw.drawn[rows])
     chances = draw.chances if draw else None
     n_labelled = int((labelled[rows] & draw.drawn).sum()) if draw else int(labelled.sum())
-    predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances)
+    # The estimate that belongs to the interval at the level of this analysis
+    level = draw.level(LEVEL) if draw else LEVEL
+    predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances, level=level)
     return CorrectedStatistic(
         predicted.value, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
         scores.unanswered, n_changed=scores.n_changed, n_labelled=n_labelled, judged=scores.value,
