@@ -193,7 +193,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
     fields = {name: _field(samples, name, policy) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     drawn = drawn_labels(home, old.report_id, new.report_id)
-    correct = (drawn.old, drawn.new) if drawn else _labels(samples)
+    correct = (drawn.old, drawn.new) if drawn else samples.labels()
     scores = {
         (name, slice_): _column(
             samples, fields[name], slice_, masks, correct if is_checked(policy, name, _basis(new, name)) else None,
@@ -241,13 +241,6 @@ def _basis(report: Report, name: str) -> Basis:
     metric = name.partition(".")[0]
     kind = report.kind(metric)
     return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
-
-
-def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
-    """Human labels of both releases, NaN where there is none."""
-    if any(LABELLED not in report.names for report in (samples.old, samples.new)):
-        return None
-    return samples.scores(LABELLED).known()
 
 
 def _depth(samples: PairedSamples, name: str) -> tuple[Depth, ...]:
