@@ -36,9 +36,12 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
 
 def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
     file = tmp_path / "scores.jsonl"
-    file.write_text("".join(json.dumps({"id": n, "f1": n / 9, "accuracy": n % 2}) + "\n" for n in range(9)))
-    done = bare_cli("compare", str(file), str(file), "--json")
-    assert [row["field"] for row in json.loads(done.stdout)["rows"]] == ["accuracy", "f1"]
+    scores = ({"id": n, "f1": n / 9, "accuracy": n % 2, "prompt_tokens": n, "latency_ms": 9} for n in range(9))
+    file.write_text("".join(json.dumps(row) + "\n" for row in scores))
+    rows = json.loads(bare_cli("compare", str(file), str(file), "--json").stdout)["rows"]
+    assert [(row["field"], row["lower_is_better"]) for row in rows] == [
+        ("accuracy", False), ("f1", False), ("seconds", True), ("prompt", True)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
         ("id,score,f1\na,1,0.5\n", "which score decides? name it: --primary given.f1, or given.score"),
         ("id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
         ("n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; name it: --map id=COLUMN"),
+        ("id,latency\na,31\n", "bad.csv: in which unit is latency? Call the column latency_s or latency_ms"),
         ("id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
         (
             "id,score\na,1\na,0\n",
