@@ -44,28 +44,6 @@ def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("id,score,f1\na,1,0.5\n", "which score decides? name it: --primary given.f1, or given.score"),
-        ("id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
-        ("n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; name it: --map id=COLUMN"),
-        ("id,latency\na,31\n", "bad.csv: in which unit is latency? Call the column latency_s or latency_ms"),
-        ("id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
-        (
-            "id,score\na,1\na,0\n",
-            "bad.csv, row 2: the id 'a' is that of row 1; drop one of them, or number several answers to a question",
-        ),
-    ],
-)
-def test_files_without_what_it_takes_are_refused_in_one_line(bare_cli, tmp_path, content, message):
-    file = tmp_path / "bad.csv"
-    file.write_text(content)
-    done = bare_cli("gate", str(file), str(file), "--margin", "0.02")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-
-
 def scores_of_both(order, names=("old", "new"), long=False):
     """The scores of the two files above as one: a column a release, in this order, or a row for each answer."""
     right = {name: range(n) for name, n in zip(names, (50, 80), strict=True)}
@@ -110,23 +88,33 @@ def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("n_files", "content", "message"),
     [
+        (2, "id,score,f1\na,1,0.5\n", "which score decides? name it: --primary given.f1, or given.score"),
+        (2, "id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
+        (2, "n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; name it: --map id=COLUMN"),
+        (2, "id,latency\na,31\n", "bad.csv: in which unit is latency? Call the column latency_s or latency_ms"),
+        (2, "id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
         (
+            2,
+            "id,score\na,1\na,0\n",
+            "bad.csv, row 2: the id 'a' is that of row 1; drop one of them, or number several answers to a question",
+        ),
+        (
+            1,
             "id,score\na,1\n",
             "bad.csv: scores in score, and two releases are compared: name two with --map scores=COLUMN",
         ),
-        ("id,a,b,c\nq,1,0,1\n", "bad.csv: scores in a, b, c, and two releases are compared: name two with --map"),
-        ("a,b,c\n1,0,1\n", "no column of ids was recognised among a, b, c; name it: --map id=COLUMN"),
-        ("id,model,score\nq,a,1\nq,b,1\nq,c,0\n", "bad.csv: 3 releases (a, b, c); keep the rows of two of them"),
-        ("id,model,score\nq,a,1\nq,,1\n", "bad.csv, row 2: no release in model; fill it in, or drop the row"),
-        ("id,old,new,label\nq,1,0,yes\n", "one column of labels, and two releases are compared: name two"),
+        (1, "id,a,b,c\nq,1,0,1\n", "bad.csv: scores in a, b, c, and two releases are compared: name two with --map"),
+        (1, "id,model,score\nq,a,1\nq,b,1\nq,c,0\n", "bad.csv: 3 releases (a, b, c); keep the rows of two of them"),
+        (1, "id,model,score\nq,a,1\nq,,1\n", "bad.csv, row 2: no release in model; fill it in, or drop the row"),
+        (1, "id,old,new,label\nq,1,0,yes\n", "one column of labels, and two releases are compared: name two"),
     ],
 )
-def test_one_file_that_may_be_read_in_two_ways_is_refused(refusal, tmp_path, content, message):
+def test_files_without_what_it_takes_are_refused_in_one_line(refusal, tmp_path, n_files, content, message):
     file = tmp_path / "bad.csv"
     file.write_text(content)
-    assert message in refusal("gate", file, "--margin", "0.02")
+    assert message in refusal("gate", *[file] * n_files, "--margin", "0.02")
 
 
 def test_a_level_that_no_share_can_exceed_is_refused(refusal, files):

@@ -66,11 +66,6 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
             r"the data frame, row 2: no release in model; fill it in, or drop the row",
         ),
         (
-            pd.DataFrame({"id": list("aab"), "answer": "x", "reference": "x", "model": ["old", "old", "new"]}),
-            ["contains"],
-            r"the data frame, row 1: the id 'a' is that of row 0; drop one of them, .+",
-        ),
-        (
             pd.DataFrame({"id": ["a", "b", "a"], "answer": list("xyz"), "reference": "x"}), ["contains"],
             r"the data frame, row 2: the id 'a' is that of row 0; drop one of them, or number several answers to a "
             r"question in a column `repeat`",
