@@ -463,6 +463,7 @@ class Comparing(Form):
         examples=["gpt-4"],
     )
     new: Annotated[str, Option("NEW")] = Field(
+        "",
         description="The report or release to compare with the old one.",
         examples=["gpt-5"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from answerkey.flows.cli.options import (
     PolicyOption,
     command,
 )
-from answerkey.flows.environment import running
+from answerkey.flows.environment import printable, running
 from answerkey.flows.parameters import Comparing
 from answerkey.metrics_core.errors import UserError
 
@@ -37,6 +38,16 @@ if TYPE_CHECKING:
 OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report."
 OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
 NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
+
+ScoreColumns = Annotated[
+    list[str] | None,
+    Parameter(
+        "--map",
+        metavar="KEY=COLUMN",
+        help="A column of files of scores whose name does not say what it is: id, release, cluster, label, repeat, or "
+        "scores. May be repeated.",
+    ),
+]
 
 _MOST_TESTED = 20
 """Data sets of which `history` tests whether the newest report differs: each takes a tenth of a second or more."""
@@ -147,28 +158,30 @@ def compare(
             "--moved", group=OUTPUT, help="Which of these samples to print: those that got better, worse, or both."
         ),
     ] = "both",
+    columns: ScoreColumns = None,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
     """Is the new release better or worse than the old one?
 
     Compares two reports, sample by sample, on the samples that both have a score for. OLD and NEW may be files too,
-    with a column of ids and columns of scores that another tool made.
+    with a column of ids and columns of scores that another tool made; or OLD alone a file with the scores of both.
 
     Examples:
         answerkey compare gpt-4 gpt-5
         answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
         answerkey compare old.csv new.csv
+        answerkey compare scores.csv
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
     from answerkey.tasks.compare.examples import largest_changes
 
     _check_samples(samples)
-    with files_as_reports(home, comparing.old, comparing.new) as (where, old, new), running(where):
+    with sides_of(home, comparing.old, comparing.new, columns) as (where, old, new, scores), running(where):
         from answerkey.flows.compare_releases import compare_releases
 
         # All scores of a file are of one metric, of which a comparison shows one field unasked.
-        both = {"old": old, "new": new, "all_fields": comparing.all_fields or where is not home}
+        both = {"old": old, "new": new, "all_fields": comparing.all_fields or bool(scores)}
         pair = compare_releases(comparing.model_copy(update=both), str(where), page=False)
         shown = next((row.name for row in pair.overall if row.difference is not None), "")
         changed = largest_changes(where, pair.old, pair.new, shown, direction=moved, limit=samples if shown else 0)
@@ -284,15 +297,31 @@ def _against(
 
 
 @contextmanager
-def files_as_reports(home: Home, old: str, new: str) -> Iterator[tuple[Home, str, str]]:
-    """The home with the old and the new report; two files of scores are reports in another home for a while."""
-    if not (Path(old).is_file() and Path(new).is_file()):
-        yield home, old, new
+def sides_of(
+    home: Home, old: str, new: str, mapped: Sequence[str] | None
+) -> Iterator[tuple[Home, str, str, Sequence[str]]]:
+    """Yield the home, the old and the new report; of files of scores, those in a home for a while, and their fields.
+
+    Raises:
+        UserError: there is one name, which is no file, or columns are named and there is no file.
+    """
+    absent = [name for name in (old, new or old) if not Path(name).is_file()]
+    if absent and not new:
+        raise UserError(f"{old}: there is no such file, and for two reports or releases NEW is missing")
+    if len(absent) == 1:
+        raise UserError(f"{absent[0]}: there is no such file; give two files of scores, or two reports or releases")
+    if absent:
+        if mapped:
+            raise UserError("--map: it names columns of files of scores; a report has read its file")
+        yield home, old, new, ()
         return
     from answerkey.tasks.notebook.score_files import reports_of_scores
+    from answerkey.tasks.reports.headline import fields_of
 
-    with reports_of_scores(old, new) as (of_scores, before, after):
-        yield of_scores, before.report_id, after.report_id
+    with reports_of_scores(old, new, mapped or ()) as (of_scores, reports, doubt):
+        if doubt:
+            print(printable(doubt), file=sys.stderr)
+        yield of_scores, reports[0].report_id, reports[1].report_id, fields_of(reports)
 
 
 def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:

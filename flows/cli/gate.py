@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, files_as_reports, gated, write_page, writing
+from answerkey.flows.cli.compare import (
+    NewReport,
+    OldReport,
+    ScoreColumns,
+    check_folder,
+    gated,
+    sides_of,
+    write_page,
+    writing,
+)
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
@@ -42,6 +52,15 @@ Margin = Annotated[
         help="The non-inferiority margin: the largest loss of that field that you accept.",
     ),
 ]
+_Level = Annotated[
+    float | None,
+    Parameter(
+        "--level",
+        group=_POLICY,
+        metavar="X",
+        help="The least mean of that field in the new release, as a rule `level METRIC.FIELD >= X`.",
+    ),
+]
 Rules = Annotated[
     list[str] | None,
     Parameter(
@@ -49,8 +68,8 @@ Rules = Annotated[
         group=_POLICY,
         metavar="RULE",
         help="'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
-        "'people METRIC.FIELD >= -0.02', 'kappa METRIC.FIELD >= 0.6', 'in depth METRIC.FIELD >= 0.5' or "
-        "'coverage >= 0.95'. May be repeated.",
+        "'people METRIC.FIELD >= -0.02', 'kappa METRIC.FIELD >= 0.6', 'in depth METRIC.FIELD >= 0.5', "
+        "'none broken METRIC.FIELD[column=value]' or 'coverage >= 0.95'. May be repeated.",
     ),
 ]
 _Output = Annotated[
@@ -79,14 +98,16 @@ _AllowInconclusive = Annotated[
 
 def gate(  # noqa: PLR0913
     old: OldReport,
-    new: NewReport,
+    new: NewReport = "",
     /,
     *,
     dataset: Dataset = "",
     policy: PolicyFile = "",
     primary: Primary = None,
     margin: Margin = None,
+    level: _Level = None,
     rule: Rules = None,
+    columns: ScoreColumns = None,
     as_json: AsJson = False,
     output: _Output = None,
     link: _Link = "",
@@ -97,53 +118,56 @@ def gate(  # noqa: PLR0913
 
     The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
     missing); 2 is bad input. OLD and NEW may be files too, with a column of ids and columns of scores that another tool
-    made.
+    made; or OLD alone a file with the scores of both releases. Counts of right answers suffice too: 47/50.
 
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --output gate.xml --output gate.html
         answerkey gate old.csv new.csv --margin 0.02
+        answerkey gate scores.csv --margin 0.02
+        answerkey gate 47/50 --level 0.9
+        answerkey gate 41/50 47/50 --margin 0.05
     """
     files = output or []
     for file in files:
         if file.suffix not in _FORMATS:
             raise UserError(f"--output {file}: name the file .json, .xml, .html or .md")
     from answerkey.flows.cli.comparison_tables import print_verdict
+    from answerkey.tasks.gate.counts import counts_in, decide_counts
     from answerkey.tasks.gate.verdicts import EXIT_CODES
 
-    with files_as_reports(home, old, new) as (where, old_report, new_report):
-        if where is not home and not (policy or primary):
-            primary = only_field(where, [old_report, new_report])
-        rules = policy_of(policy, primary, margin, rule or [])
-        # Nothing is decided that could not be written.
+    write = partial(_write, link=link, allow_inconclusive=allow_inconclusive)
+    # A data set and its release may be called by numbers too, and have fields
+    counts = [] if policy or primary else counts_in(*filter(None, (old, new)))
+    if counts:
+        if rule or any(file.suffix in (".html", ".md") for file in files):
+            raise UserError("counts are decided by --margin or --level alone, and have no page")
+        verdict = decide_counts(counts, margin=margin, level=level)
         for file in files:
-            check_folder(file, home)
-        began = time.perf_counter()
-        [verdict] = gated(where, old_report, [new_report], rules, dataset)
-        took_s = time.perf_counter() - began
-        for file in files:
-            _write(file, verdict, where, took_s=took_s, link=link, allow_inconclusive=allow_inconclusive)
+            write(file, verdict, home, took_s=0.0)
+    else:
+        with sides_of(home, old, new, columns) as (where, old_report, new_report, scores):
+            if scores and not (policy or primary):
+                primary, *others = scores
+                # Which of several decides is not to be chosen by their numbers
+                if others:
+                    raise UserError(f"which score decides? name it: --primary {primary}, or {', '.join(others)}")
+            levels = [] if level is None else [f"level {primary} >= {level}"]
+            rules = policy_of(policy, primary, margin, [*(rule or []), *levels])
+            # Nothing is decided that could not be written.
+            for file in files:
+                check_folder(file, home)
+            began = time.perf_counter()
+            [verdict] = gated(where, old_report, [new_report], rules, dataset)
+            took_s = time.perf_counter() - began
+            for file in files:
+                write(file, verdict, where, took_s=took_s)
     if as_json:
         print_json(verdict.as_dict())
     else:
         print_verdict(verdict)
     outcome = verdict.verdict.outcome
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
-
-
-def only_field(home: Home, report_ids: list[str]) -> str:
-    """The field of reports that have one.
-
-    Raises:
-        UserError: they have several. Which of them decides is not to be chosen by their numbers.
-    """
-    from answerkey.tasks.reports.headline import fields_of
-    from answerkey.tasks.reports.report import read_reports
-
-    first, *others = fields_of(read_reports(home, report_ids))
-    if others:
-        raise UserError(f"which score decides? name it: --primary {first}, or {', '.join(others)}")
-    return first
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")

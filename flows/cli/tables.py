@@ -84,8 +84,10 @@ def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
     depth_of = [name.partition(".")[0]] if with_depth else []
     lines: list[str] = []
     for report in reports:
-        if judge_warnings(report.manifest, depth_of) or report.message or report.quarantined:
-            lines += _about(report, (), depth_of)
+        about = [*_about(report, (), depth_of)]
+        # The first line only says how many answers there are
+        if about[1:] or report.quarantined:
+            lines += about
     show(*_agreements(reports, name), *lines, *_spent(reports))
 
 

@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.statistics.bounded_mean import Floats, rejects
 from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, proportions_above
+from answerkey.metrics_core.statistics.intervals import (
+    LEVEL,
+    Count,
+    Estimate,
+    Interval,
+    proportions_above,
+    unpaired_proportions,
+)
 from answerkey.metrics_core.statistics.multiple_testing import planned_level
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.metrics_core.statistics.power import needed_by_width, needed_to_pass
@@ -235,6 +242,7 @@ class Evidence:
         notes: sentences for the reader of the verdict, which do not change it.
         bases: by field, the basis of its scores; by default `text`.
         depth: by field that the offline judge scored, on the old release and on the new one.
+        counts: right answers and all answers of each release, where nothing else is known of them.
 
     >>> Evidence("v1", "v2", scores={}, coverage={"rouge_l.f1": (Coverage("v2", 200, 190),)}).new
     'v2'
@@ -250,6 +258,7 @@ class Evidence:
     notes: tuple[str, ...] = ()
     bases: Mapping[str, Basis] = field(default_factory=dict)
     depth: Mapping[str, tuple[Depth, ...]] = field(default_factory=dict)
+    counts: tuple[Count, Count] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +274,7 @@ class RuleStatistic:
         n_changed: samples that are left out because the question or the references changed.
         left_out: the number of answers that count as the lowest score within the mean of a sample with further answers,
             and the number of such samples.
+        counts: the old and the new release as counts of different samples, in place of `changes`.
         n_labelled: for a statistic of human labels, the number of samples with a label in both releases; `judged`: the
             difference in the scores of the same samples. Both are None for a statistic of scores.
 
@@ -291,6 +301,7 @@ class RuleStatistic:
     left_out: tuple[int, int] = (0, 0)
     n_labelled: int | None = None
     judged: float | None = None
+    counts: tuple[Count, Count] | None = None
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -299,6 +310,8 @@ class RuleStatistic:
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of the difference or of the mean, by the methods of reports and comparisons."""
+        if self.counts:
+            return unpaired_proportions(*self.counts, level)
         if self.means:
             return difference_interval(
                 self.changes, self.codes, binary=self.binary, span=self.high - self.low, level=level
@@ -315,7 +328,7 @@ class RuleStatistic:
         if self.n < 2 or self.n_clusters == 1:
             return False
         if self.binary and self.codes is None:
-            if self.means:
+            if self.means and not self.counts:
                 better, worse = int((sign * self.changes > 0).sum()), int((sign * self.changes < 0).sum())
                 return bool(proportions_above(better, worse, self.n, sign * floor, level))
             return _lies_beyond(self.interval(level), floor, sign)
@@ -326,6 +339,8 @@ class RuleStatistic:
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
+        if self.counts:
+            return needed_by_width(self.interval(), mean - floor, self.n)
         return needed_to_pass(self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds)
 
 
@@ -404,12 +419,26 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
         draw = replace(draw, chances=draw.chances[rows], drawn=draw.drawn[rows])
     chances = draw.chances if draw else None
     n_labelled = int((labelled[rows] & draw.drawn).sum()) if draw else int(labelled.sum())
-    predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances)
+    # The estimate that belongs to the interval at the level of this analysis
+    level = draw.level(LEVEL) if draw else LEVEL
+    predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances, level=level)
     return CorrectedStatistic(
         predicted.value, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
         scores.unanswered, n_changed=scores.n_changed, n_labelled=n_labelled, judged=scores.value,
         scores=(old, new), labels=(before, after), draw=draw,
     )  # fmt: skip
+
+
+def statistic_of_counts(old: Count, new: Count) -> RuleStatistic:
+    """The difference new - old of the shares of right answers to different questions.
+
+    >>> statistic = statistic_of_counts((41, 50), (47, 50))
+    >>> round(statistic.value, 2), statistic.beyond(-0.05, 1)
+    (0.12, True)
+    """
+    before, after = old[0] / old[1], new[0] / new[1]
+    n = old[1] + new[1]
+    return RuleStatistic(after - before, n, np.zeros(0), None, True, 0.0, 1.0, (before, after), counts=(old, new))
 
 
 def statistic_of(

@@ -13,6 +13,7 @@ rules:
   - kappa meaning_match.match >= 0.6
   - people meaning_match.match >= -0.02
   - in depth meaning_match.match >= 0.5
+  - none broken meaning_match.match[must=yes]
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from answerkey.metrics_core.document import Located
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.statistics.intervals import MIN_COVERAGE
 
-RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"]
+RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth", "broken"]
 Drawing = Literal["random", "chosen"]
 """The selection of samples with human labels."""
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
@@ -52,7 +53,7 @@ class PolicyRule:
             field predicts those that are missing. level: the mean of the new release. kappa: the agreement of the
             metric with human labels. coverage: the share of samples with a number, for every field of the policy, in
             both releases. depth: the share of the offline judge's verdicts, in each release, that it does not flag as
-            outside its training data.
+            outside its training data. broken: none of the samples scores lower than before, whatever others would do.
         field: METRIC.FIELD, empty for coverage.
         slice: 'all', or column=value.
         floor: in the units of the field; for a difference usually negative: minus the tolerated loss.
@@ -78,8 +79,10 @@ class PolicyRule:
     @property
     def text(self) -> str:
         """The text of the rule in a policy."""
-        before = {"difference": "", "depth": "in depth "}.get(self.kind, f"{self.kind} ")
+        before = {"difference": "", "depth": "in depth ", "broken": "none broken "}.get(self.kind, f"{self.kind} ")
         where = "" if self.slice == ALL else f"[{self.slice}]"
+        if self.kind == "broken":
+            return f"{before}{self.field}{where}"
         short = f"{self.limit:g}"
         number = short if float(short) == self.limit else self.limit
         return f"{before}{self.field}{where}".rstrip() + f" {'<=' if self.at_most else '>='} {number}"
@@ -143,8 +146,8 @@ class Policy:
 
     @property
     def needs(self) -> tuple[tuple[str, str], ...]:
-        """The field and the slice of every rule about scores."""
-        return tuple(dict.fromkeys((r.field, r.slice) for r in self.rules if r.kind in SCORE_KINDS))
+        """The field and the slice of every rule that reads scores."""
+        return tuple(dict.fromkeys((r.field, r.slice) for r in self.rules if r.kind in (*SCORE_KINDS, "broken")))
 
     @property
     def coverage(self) -> float:
@@ -159,14 +162,17 @@ class Policy:
 _LARGEST_LOSS = 0.5
 """The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
-_RULE = re.compile(rf"(?:(level|kappa|people|in\s+depth)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*(>=|<=)\s*(\S+)")
+_RULE = re.compile(
+    rf"(?:(level|kappa|people|in\s+depth|none\s+broken)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*(?:(>=|<=)\s*(\S+))?"
+)
 _HOW = (
     "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, "
-    "level METRIC.FIELD >= 0.8, level METRIC.FIELD <= 2, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5 or "
-    "coverage >= 0.95"
+    "level METRIC.FIELD >= 0.8, level METRIC.FIELD <= 2, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5, "
+    "none broken METRIC.FIELD[column=value] or coverage >= 0.95"
 )
 _KINDS: Mapping[str, RuleKind] = {
     "": "difference", "people": "people", "level": "level", "kappa": "kappa", "in depth": "depth",
+    "none broken": "broken",
 }  # fmt: skip
 _RANGE: Mapping[RuleKind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0), "depth": (0.0, 1.0)}
 _LEAST: Mapping[RuleKind, tuple[float, str]] = {
@@ -200,12 +206,12 @@ def _rule(text: object) -> PolicyRule:
     """
     # YAML makes a mapping of a line with a colon and a blank in it.
     matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if matched is None:
+    if matched is None or (matched[4] is None) != (matched[1] or "").startswith("none"):
         raise ValueError(f"not understood; {_HOW}{' in quotes' if isinstance(text, Mapping) else ''}")
     word, field, slice_, sign, number = matched.groups()
     kind: RuleKind = "coverage" if field == "coverage" else _KINDS[" ".join((word or "").split())]
     try:
-        floor = float(number)
+        floor = float(number or 0)
     except ValueError:
         floor = math.nan
     low, high = _RANGE.get(kind, (-math.inf, math.inf))
@@ -346,7 +352,8 @@ def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> N
 
 
 def _named(rule: PolicyRule, policy: Policy) -> str:
-    return f"margin {-rule.floor:g}" if rule is policy.primary else f"rule {_shown(rule.text)}"
+    is_margin = rule is policy.primary and rule.kind == "difference"
+    return f"margin {-rule.floor:g}" if is_margin else f"rule {_shown(rule.text)}"
 
 
 def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:

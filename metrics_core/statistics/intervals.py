@@ -136,8 +136,8 @@ def clopper_pearson(successes: float, n: float, level: float = LEVEL) -> Interva
 def independent_difference(new: Estimate, old: Estimate) -> Interval | None:
     """Interval for new - old of two independent samples, from the interval of each (MOVER; Zou and Donner 2008).
 
-    With Wilson's intervals this is Newcombe's method 10 (1998). Its level is that of the two intervals, or higher if
-    they are conservative.
+    With Wilson's intervals this is Newcombe's method 10 (1998). Its level is about that of the two intervals; lower for
+    shares near 0 and 1 (see `unpaired_proportions`).
 
     >>> new, old = Estimate(56 / 70, clopper_pearson(56, 70)), Estimate(48 / 80, clopper_pearson(48, 80))
     >>> [round(end, 4) for end in independent_difference(new, old)[:2]]
@@ -149,6 +149,29 @@ def independent_difference(new: Estimate, old: Estimate) -> Interval | None:
     below = math.hypot(new.value - new.interval.low, old.interval.high - old.value)
     above = math.hypot(new.interval.high - new.value, old.value - old.interval.low)
     return Interval(value - below, value + above, "mover")
+
+
+_TAIL_OF_EACH = 0.72
+"""The error of either proportion's interval, as a share of that of their difference."""
+
+
+Count = tuple[int, int]
+"""Successes, and all rows."""
+
+
+def unpaired_proportions(old: Count, new: Count, level: float = LEVEL) -> Interval | None:
+    """Interval for new - old of two proportions of independent samples.
+
+    The square-and-add interval (MOVER) of two Clopper-Pearson intervals whose level is higher than `level`: with equal
+    levels, an end at 95 % was wrong with a chance of up to .033. By enumeration of 5 to 1,000 rows each, and of shares
+    that differ by at most .5, it is now wrong with a chance of at most .028.
+
+    >>> [round(end, 3) for end in unpaired_proportions((41, 50), (47, 50))[:2]]
+    [-0.031, 0.272]
+    """
+    level = 1 - _TAIL_OF_EACH * (1 - level)
+    estimates = [Estimate(right / n, clopper_pearson(right, n, level)) for right, n in (new, old)]
+    return independent_difference(*estimates)
 
 
 class SumStatistic(NamedTuple):

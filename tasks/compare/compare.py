@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of_class
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,19 @@ from answerkey.metrics_core.comparison import (
     not_compared,
 )
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.gate.evidence import LabelDraw
-from answerkey.metrics_core.gate.paired_field import SCORED, STATUSES, FieldScores, Unscored
+from answerkey.metrics_core.gate.evidence import (
+    CorrectedStatistic,
+    LabelDraw,
+    PairedScores,
+    RuleStatistic,
+    people_statistic,
+)
+from answerkey.metrics_core.gate.paired_field import SCORED, STATUSES, Unscored
 from answerkey.metrics_core.judges.votes import SPREAD
-from answerkey.metrics_core.metrics.label import LABEL, LABELLED, MOST_LABELLED
+from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
 from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.paired import PairedDifference
-from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.earlier import removed_notes
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -138,18 +142,16 @@ def _compare(
     """The fields `wanted` of two reports, without adjusted p."""
     differ = differing_methods(old, new)
     samples = pair_samples(home, old, new)
-    labels, drawn = None, drawn_labels(home, old.report_id, new.report_id)
-    if drawn:
-        labels = _Labels(drawn.old, drawn.new, drawn.draw)
-    elif LABELLED in old.names and LABELLED in new.names:
-        labels = _Labels(*samples.scores(LABELLED).known())
+    drawn = drawn_labels(home, old.report_id, new.report_id)
+    labels = (drawn.old, drawn.new) if drawn else samples.labels()
+    draw = drawn.draw if drawn else None
     rows: list[FieldComparison] = []
     for name in wanted:
         metric, _, field = name.partition(".")
         if note := differ.get(metric) or _only_in_one(old, new, name):
             rows.append(not_compared(metric, field, ALL, note))
         else:
-            rows += _compare_field(samples, name, settings, labels)
+            rows += _compare_field(samples, name, settings, labels, draw)
     return Comparison(
         old.report_id,
         new.report_id,
@@ -213,11 +215,15 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
 
 
 def _compare_field(
-    samples: PairedSamples, name: str, settings: Settings, labels: _Labels | None = None
+    samples: PairedSamples,
+    name: str,
+    settings: Settings,
+    labels: tuple[Floats, Floats] | None,
+    draw: LabelDraw | None,
 ) -> Iterator[FieldComparison]:
     """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
 
-    `labels` are the human labels, where both releases have some.
+    `labels` are the human labels, where both releases have some, and `draw` is how they were drawn, if that is known.
     """
     metric, _, field = name.partition(".")
     bleu = samples.bleu() if name == CORPUS_BLEU else None
@@ -262,42 +268,22 @@ def _compare_field(
             filled = (scores.old[rows], np.where(unanswered, low, scores.new)[rows], samples.codes(rows))
             row = settings.with_unanswered(row, *filled, n=int(unanswered.sum()), range_=(low, high))
         if labels and slice_ == ALL and not bleu and metric != LABEL:
-            row = replace(row, **_people(samples, scores, labels, common, high - low, settings.level))
+            old, new = (np.where(common, side, np.nan) for side in (scores.old, scores.new))
+            column = PairedScores(old, new, False, low, high, labels=labels, draw=draw)
+            row = replace(row, **_people(people_statistic(column, samples.clusters), settings.level))
         yield row
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Labels:
-    """Human labels of both releases, (samples,), NaN for none; and how they were drawn, if that is known."""
-
-    old: Floats
-    new: Floats
-    draw: LabelDraw | None = None
-
-
-def _people(
-    samples: PairedSamples, scores: FieldScores, labels: _Labels, common: Mask, range_: float, level: float
-) -> dict[str, Any]:
-    """The difference in human labels on the rows `common`, a part of which is labelled in both releases."""
-    known = [np.isfinite(side[common]) for side in (labels.old, labels.new)]
-    n_labelled = int((known[0] & known[1]).sum())
-    if not n_labelled or (labels.draw is None and n_labelled >= MOST_LABELLED * common.sum()):
+def _people(people: RuleStatistic | None, level: float) -> dict[str, Any]:
+    """The difference in human labels, where only a part of the samples is labelled, or they were drawn."""
+    drawn = isinstance(people, CorrectedStatistic) and people.draw is not None
+    if people is None or not people.n_labelled or not (drawn or people.n_labelled < MOST_LABELLED * people.n):
         return {}
-    given = [
-        [float(label) if there else None for label, there in zip(side[common], mask, strict=True)]
-        for side, mask in zip((labels.old, labels.new), known, strict=True)
-    ]
-    clusters = None if samples.clusters is None else samples.clusters[common].tolist()
-    chances = labels.draw.chances[common] if labels.draw else None
-    if labels.draw:
-        n_labelled = int((known[0] & known[1] & labels.draw.drawn[common]).sum())
-    level = labels.draw.level(level) if labels.draw else level
-    old, new = scores.old[common], scores.new[common]
-    predicted = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level, probabilities=chances)
-    if predicted.interval is None:
+    interval = people.interval(level)
+    if interval is None:
         return {}
-    low, high, _ = predicted.interval.clipped(-1.0, 1.0)
-    return {"people": predicted.value, "people_low": low, "people_high": high, "n_labelled": n_labelled}
+    low, high, _ = interval.clipped(-1.0, 1.0)
+    return {"people": people.value, "people_low": low, "people_high": high, "n_labelled": people.n_labelled}
 
 
 def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from answerkey.metrics_core.comparison import ALL, USES_FACTS, groups
 from answerkey.metrics_core.gate.paired_field import STATUSES, FieldScores, Unscored
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
-from answerkey.metrics_core.metrics.label import OF_THE_DATA
+from answerkey.metrics_core.metrics.label import LABELLED, OF_THE_DATA
+from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes, Mask, dependent_samples
 from answerkey.metrics_core.statistics.intervals import SumStatistic
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
@@ -130,6 +131,12 @@ class PairedSamples:
             found["old_status"].astype(np.int8),
             found["new_status"].astype(np.int8),
         )
+
+    def labels(self) -> tuple[Floats, Floats] | None:
+        """Human labels of both reports, NaN where there is none; None if one of the two has no labels."""
+        if any(LABELLED not in report.names for report in (self.old, self.new)):
+            return None
+        return self.scores(LABELLED).known()
 
     def range(self, name: str) -> tuple[float, float]:
         """The lowest and highest possible value of METRIC.FIELD `name` in the two reports."""

@@ -188,7 +188,8 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
     if versions[0] == versions[1] and not found:
         return
     start = "the reports do not have the same samples"
-    if versions[0] != versions[1]:
+    # A data set that came with the answers has another version as soon as one answer is missing
+    if samples.changed.any() or samples.facts_changed.any() or not found:
         start = f"the data set changed from version {versions[0]} to {versions[1]}"
     same = int((samples.in_old & samples.in_new & ~samples.changed).sum())
     yield (

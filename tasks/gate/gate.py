@@ -161,9 +161,13 @@ def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tu
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
     _check_directions(policy, {name: after.lower_is_better(name) for name in policy.fields})
-    metrics = {name: name.partition(".")[0] for name in policy.fields}
-    known = [name for name, metric in metrics.items() if metric == LABEL or after.kind(metric) not in ("", "given")]
-    check_ranges(policy, {name: after.range(name) for name in known})
+    ranges = {}
+    for name in policy.fields:
+        kind, ends = after.kind(name.partition(".")[0]), after.range(name)
+        # Another release may exceed the range that was seen in given scores, but not that of shares
+        if name == LABELLED or kind not in ("", "given") or (kind == "given" and ends == (0.0, 1.0)):
+            ranges[name] = ends
+    check_ranges(policy, ranges)
     return before, after
 
 
@@ -174,7 +178,7 @@ def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
         UserError: one does not.
     """
     for rule in policy.rules:
-        if rule.at_most != lower.get(rule.field, rule.at_most):
+        if rule.kind != "broken" and rule.at_most != lower.get(rule.field, rule.at_most):
             less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
             raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
 
@@ -189,7 +193,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
     fields = {name: _field(samples, name, policy) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     drawn = drawn_labels(home, old.report_id, new.report_id)
-    correct = (drawn.old, drawn.new) if drawn else _labels(samples)
+    correct = (drawn.old, drawn.new) if drawn else samples.labels()
     scores = {
         (name, slice_): _column(
             samples, fields[name], slice_, masks, correct if is_checked(policy, name, _basis(new, name)) else None,
@@ -237,13 +241,6 @@ def _basis(report: Report, name: str) -> Basis:
     metric = name.partition(".")[0]
     kind = report.kind(metric)
     return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
-
-
-def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
-    """Human labels of both releases, NaN where there is none."""
-    if any(LABELLED not in report.names for report in (samples.old, samples.new)):
-        return None
-    return samples.scores(LABELLED).known()
 
 
 def _depth(samples: PairedSamples, name: str) -> tuple[Depth, ...]:

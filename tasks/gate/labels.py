@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.sample import NO_LABEL, TRUTH, truth
+from answerkey.metrics_core.sample import NO_LABEL, truth
 from answerkey.tasks.load.columns import as_text, repeat_of, value
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS
+from answerkey.tasks.load.given import as_number
 from answerkey.tasks.load.sources import read
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -61,9 +61,12 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
     unlabelled = 0
     for raw in rows:
         where = f"{source}, row {raw.row}"
-        if raw.record is None:
-            raise UserError(f"{where}: {raw.error}")
-        row = _row(raw.record, paths, where)
+        try:
+            if raw.record is None:
+                raise ValueError(raw.error)
+            row = _row(raw.record, paths)
+        except ValueError as error:
+            raise UserError(f"{where}: {error}") from error
         if row is None:
             unlabelled += 1
         elif found.setdefault((row.release, row.sample_id, row.repeat), row) is not row:
@@ -83,42 +86,31 @@ def _paths(mapping: Sequence[str]) -> dict[str, str]:
     return paths
 
 
-def _row(record: Mapping[str, Any], paths: Mapping[str, str], where: str) -> LabelRow | None:
+def _row(record: Mapping[str, Any], paths: Mapping[str, str]) -> LabelRow | None:
+    """Return what a row says; None if it has no label.
+
+    Raises:
+        ValueError: it has no id, or a cell that is not what its column has.
+    """
     texts = {}
     for key, names in KEYS.items():
         path = paths.get(key) or next((name for name in names if name in record), None)
         try:
             texts[key] = (as_text(value(record, path)) or "").strip()
+            if key in ("label", "second"):
+                truth(texts[key])
         except ValueError as error:
-            raise UserError(f"{where}: {key} {error}") from error
+            raise ValueError(f"{key} {error}") from error
     if not texts["id"]:
-        raise UserError(f"{where}: no id; name the column with --map id=COLUMN")
-    label, second = (_truth(texts[key], f"{where}: {key}") for key in ("label", "second"))
+        raise ValueError("no id; name the column with --map id=COLUMN")
+    label = truth(texts["label"])
     if label is None:
         return None
-    score = _score(texts["score"], f"{where}: score")
+    score = as_number(texts["score"])
+    if score is None and texts["score"].lower() not in NO_LABEL:
+        raise ValueError(f"score {texts['score'][:40]!r} is neither a number nor true or false")
     repeat = repeat_of(texts["repeat"])
     if not repeat.isdecimal():
-        raise UserError(f"{where}: repeat {repeat[:40]!r} is not a number from 1, as reports have it")
-    return LabelRow(texts["id"], texts["release"], label, second, score, texts["cluster"] or texts["id"], int(repeat))
-
-
-def _truth(text: str, where: str) -> bool | None:
-    try:
-        return truth(text)
-    except ValueError as error:
-        raise UserError(f"{where} {error}") from error
-
-
-def _score(text: str, where: str) -> float | None:
-    if text.lower() in NO_LABEL:
-        return None
-    if text.lower() in TRUTH:
-        return float(TRUTH[text.lower()])
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        raise UserError(f"{where} {text[:40]!r} is neither a number nor true or false")
-    return found
+        raise ValueError(f"repeat {repeat[:40]!r} is not a number from 1, as reports have it")
+    cluster = texts["cluster"] or texts["id"]
+    return LabelRow(texts["id"], texts["release"], label, truth(texts["second"]), score, cluster, int(repeat))

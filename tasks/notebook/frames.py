@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError, did_you_mean, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, truth
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_name, text_at
+from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_name, repeat_of, text_at
 from answerkey.tasks.load.references import sample_fields
 
 _BATCH = 5_000
@@ -50,30 +50,46 @@ def samples_of(frame: Any, others: Sequence[str], named: Mapping[Key, str]) -> d
         if table and key not in columns.paths:
             raise UserError(f"the data frame has no column for {key} among {', '.join(names)}; name it: {key}=COLUMN")
 
-    by_release, first, blank = dict[str, list[Sample]](), dict[tuple[str, str, str], int](), list[str]()
-    for number, row in enumerate(table):
-        try:
-            sample = _sample(number, row, columns, others)
-            release = release_name(clean(text_at(row, columns.paths, "release")) or "")
-            repeat = str(text_at(row, columns.paths, "repeat"))
-        except ValueError as error:
-            raise UserError(f"row {number} of the data frame: {error}") from error
-        by_release.setdefault(release, []).append(sample)
-        if is_blank(sample.answer):
-            blank.append(str(number))
-        earlier = first.setdefault((release, sample.sample_id, repeat), number)
-        if earlier != number:
-            raise UserError(
-                f"row {number} of the data frame: the id {sample.sample_id!r} is that of row {earlier}; drop one of "
-                "them, or number several answers to a question in a column `repeat`"
-            )
-    if len(by_release) > 1 and "" in by_release:
-        number = min(row for (release, *_), row in first.items() if not release)
-        column = columns.paths["release"]
-        raise UserError(f"row {number} of the data frame: no release in {column}; fill it in, or drop the row")
+    by_release = samples_by_release(enumerate(table), columns, others, "the data frame")
+    blank = [str(number) for number, row in enumerate(table) if is_blank(text_at(row, columns.paths, "answer"))]
     if blank:
         of = f"{len(blank):,} of {len(table):,} rows of the data frame"
         warnings.warn(f"{of} have no answer, and count as blank: {listed(blank)}", stacklevel=4)
+    return by_release
+
+
+def samples_by_release(
+    rows: Iterable[tuple[int, Mapping[str, Any]]], columns: ColumnMap, others: Sequence[str], source: str
+) -> dict[str, list[Sample]]:
+    """Return the rows of a table as samples, by release in the order of their first rows.
+
+    Args:
+        rows: each with the number that messages have. A row without an id gets it as its id.
+        others: the columns that become `Sample.columns`.
+        source: the name of the table in messages.
+
+    Raises:
+        UserError: a cell is no text, an id occurs twice in a release, or only some rows have a release.
+    """
+    by_release = dict[str, list[Sample]]()
+    first_rows = dict[tuple[str, str, str], int]()
+    for number, row in rows:
+        try:
+            sample = _sample(number, row, columns, others)
+            release = release_name(clean(text_at(row, columns.paths, "release")) or "")
+            key = (release, sample.sample_id, repeat_of(text_at(row, columns.paths, "repeat")))
+            if (earlier := first_rows.setdefault(key, number)) != number:
+                raise ValueError(
+                    f"the id {sample.sample_id!r} is that of row {earlier}; drop one of them, or number several "
+                    "answers to a question in a column `repeat`"
+                )
+        except ValueError as error:
+            raise UserError(f"{source}, row {number}: {error}") from error
+        by_release.setdefault(release, []).append(sample)
+    if len(by_release) > 1 and "" in by_release:
+        number = min(row for (release, *_), row in first_rows.items() if not release)
+        column = columns.paths["release"]
+        raise UserError(f"{source}, row {number}: no release in {column}; fill it in, or drop the row")
     return by_release
 
 

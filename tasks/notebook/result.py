@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import fields as attributes
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import finalize
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.formatting import Displayed, Shown, number
@@ -78,6 +79,7 @@ class Result(Displayed, list[Measurement]):
     ) -> None:
         super().__init__(measurements)
         self.samples, self.metrics, self.release = list(samples), list(metrics), release
+        self._pairs: dict[int, tuple[Result, tuple[Home, Report, Report]]] = {}
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -227,8 +229,8 @@ class Result(Displayed, list[Measurement]):
 
         if isinstance(fields, str):
             raise UserError(f"fields is the text {fields!r}; give a list: fields=[{fields!r}]")
-        with self._beside(baseline) as (home, old, new):
-            comparison = compare(home, old.report_id, new.report_id, fields=fields, all_fields=all_fields)
+        home, old, new = self._beside(baseline)
+        comparison = compare(home, old.report_id, new.report_id, fields=fields, all_fields=all_fields)
         return replace(comparison, old=old.release, new=new.release)
 
     def changed(self, baseline: Result, n: int = 10, field: str = "", direction: Direction = "worse") -> Any:
@@ -248,8 +250,8 @@ class Result(Displayed, list[Measurement]):
         from answerkey.tasks.compare.examples import LargestChange, largest_changes
 
         name = self._known(field)
-        with self._beside(baseline) as (home, old, new):
-            found = largest_changes(home, old.report_id, new.report_id, name, direction=direction, limit=n)
+        home, old, new = self._beside(baseline)
+        found = largest_changes(home, old.report_id, new.report_id, name, direction=direction, limit=n)
         return to_frame(
             {one.name: [getattr(change, one.name) for change in found] for one in attributes(LargestChange)}
         )
@@ -270,9 +272,9 @@ class Result(Displayed, list[Measurement]):
         from answerkey.tasks.gate.gate import gate
         from answerkey.tasks.reports.headline import primary as first_of
 
-        with self._beside(baseline) as (home, old, new):
-            written = {"primary": first_of([old, new]), "margin": margin, **policy}
-            return gate(home, old.report_id, new.report_id, parse_policy(written, "gate")).verdict
+        home, old, new = self._beside(baseline)
+        written = {"primary": first_of([old, new]), "margin": margin, **policy}
+        return gate(home, old.report_id, new.report_id, parse_policy(written, "gate")).verdict
 
     def shown(self) -> Shown:
         """The means of `headlines`."""
@@ -281,21 +283,26 @@ class Result(Displayed, list[Measurement]):
     def __repr__(self) -> str:
         return str(self)
 
-    @contextmanager
-    def _beside(self, baseline: Result) -> Iterator[tuple[Home, Report, Report]]:
-        """A home for a while, with a report of each result: it, the report of the baseline, and that of this result."""
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process has no use for a temporary folder of this one
+        return {**vars(self), "_pairs": {}}
+
+    def _beside(self, baseline: Result) -> tuple[Home, Report, Report]:
+        """Return a home, with the reports of the baseline and of this result, that is kept as long as this result."""
         from answerkey.tasks.notebook.reports import add_report
         from answerkey.tasks.warehouse.home import Home
 
         if not isinstance(baseline, Result):
             raise UserError(f"the baseline is a {type(baseline).__name__}; give the result of the older release")
-        with TemporaryDirectory(prefix="answerkey-") as folder:
+        if id(baseline) not in self._pairs:
+            folder = mkdtemp(prefix="answerkey-")
+            finalize(self, rmtree, folder, ignore_errors=True)
             home = Home(Path(folder))
-            old, new = (
-                add_report(home, result.release or name, result.samples, result.metrics, result)
-                for name, result in (("baseline", baseline), ("result", self))
-            )
-            yield home, old, new
+            sides = (("baseline", baseline), ("result", self))
+            old, new = (add_report(home, r.release or name, r.samples, r.metrics, r) for name, r in sides)
+            # The baseline too, so that no other result gets its id
+            self._pairs[id(baseline)] = baseline, (home, old, new)
+        return self._pairs[id(baseline)][1]
 
     def _known(self, field: str) -> str:
         if not (name := field or next(iter(self.headlines), "")):

@@ -33,7 +33,7 @@ BASES: Mapping[str, str] = {
     "people and judge": "human labels, which correct the judge",
     "judge": "the judge alone",
     "text": "the text of the answers",
-    "given": "scores that came with the answers",
+    "given": "given scores, which were not measured here",
 }
 """What a verdict rests on, in words."""
 _DECISIONS: Mapping[str, str] = {
@@ -133,6 +133,11 @@ def verdict_drawn(verdict: Verdict, margin: float) -> str:
     rule = verdict.rules[0] if verdict.rules else None
     if rule is None or rule.value is None or rule.low is None or rule.high is None:
         return ""
+    if rule.rule.startswith("level "):
+        line = drawn(
+            rule.value, rule.low, rule.high, axis=(min(rule.low, margin), max(rule.high, margin)), marks={margin: "┊"}
+        )
+        return f"{line}   ┊ {number(margin)}, the limit   ● {number(rule.value)}"
     marks = {-margin: "┊", 0.0: "│"}
     axis = min(rule.low, -margin), max(rule.high, 0.0)
     line = drawn(rule.value, rule.low, rule.high, axis=axis, marks=marks)

@@ -103,6 +103,21 @@ def test_not_answering_is_no_better_than_answering_wrong(bare_cli, cheats, new, 
     assert primary["n_unanswered"] == of_slice["n_unanswered"] == level["n_unanswered"] == (BAD if why else 0)
 
 
+@pytest.mark.parametrize(
+    ("new", "slice_", "code", "sentence"),
+    [
+        ("honest", "a", 1, "49 of 800 samples score lower than in old"),
+        ("dropper", "a", 1, "49 of 800 samples score lower than in old"),
+        ("honest", "b", 0, "0 of 200 samples score lower than in old"),
+        ("rewriter", "a", 4, "0 of 751 samples score lower than in old, but 49 cannot be compared"),
+    ],
+)
+def test_none_of_some_questions_may_break_whatever_the_others_do(bare_cli, cheats, new, slice_, code, sentence):
+    rule = f"exact_match.match[kind={slice_}]"
+    returned, found = decided(bare_cli, cheats, new, f"none broken {rule}", margin=0.2)
+    assert (returned, found["rules"][1]["sentence"]) == (code, f"{rule}: {sentence}")
+
+
 def test_changed_references_are_another_data_set(bare_cli, cheats):
     code, found = decided(bare_cli, cheats, "rewriter", "level exact_match.match >= 0.7")
     assert (code, found["outcome"]) == (4, "INCOMPLETE")

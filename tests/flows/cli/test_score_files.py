@@ -29,34 +29,148 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     assert done.stdout.startswith("PASS  new may ship in place of old, every rule holds: given.score went from 0.500")
     plot = "  ┊│         ├─────────●─────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
     assert done.stdout.splitlines()[1] == plot
-    assert "basis: scores that came with the answers" in done.stdout
+    assert "basis: given scores, which were not measured here" in done.stdout
     assert "<title>Ship new" in page.read_text()
     assert bare_cli("gate", *files[::-1], "--margin", "0.02").returncode == 1
 
 
 def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
     file = tmp_path / "scores.jsonl"
-    file.write_text("".join(json.dumps({"id": n, "f1": n / 9, "accuracy": n % 2}) + "\n" for n in range(9)))
-    done = bare_cli("compare", str(file), str(file), "--json")
-    assert [row["field"] for row in json.loads(done.stdout)["rows"]] == ["accuracy", "f1"]
+    scores = ({"id": n, "f1": n / 9, "accuracy": n % 2, "prompt_tokens": n, "latency_ms": 9} for n in range(9))
+    file.write_text("".join(json.dumps(row) + "\n" for row in scores))
+    rows = json.loads(bare_cli("compare", str(file), str(file), "--json").stdout)["rows"]
+    assert [(row["field"], row["lower_is_better"]) for row in rows] == [
+        ("accuracy", False), ("f1", False), ("seconds", True), ("prompt", True)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("order", "doubt", "long"),
     [
-        ("id,score,f1\na,1,0.5\n", "which score decides? name it: --primary given.f1, or given.score"),
-        ("id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
-        ("n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; call one of them id"),
-        ("id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
-        (
-            "id,score\na,1\na,0\n",
-            "bad.csv, row 2: the id 'a' is that of row 1 (a column `repeat` may number answers); ",
-        ),
+        ("candidate_score,Baseline score", "", False),
+        ("new,old", "", True),
+        ("gpt-4,gpt-5", "gpt-4 comes first, so it is taken as the old release\n", False),
     ],
 )
-def test_files_without_what_it_takes_are_refused_in_one_line(bare_cli, tmp_path, content, message):
+def test_one_file_has_the_scores_of_both_releases(bare_cli, tmp_path, order, doubt, long):
+    """Those of the two files above: a column a release, in this order, or a row for each answer."""
+    names = order.split(",")
+    old, new = names if doubt else names[::-1]
+    right = {old: range(50), new: range(80)}
+    lines = [f"id,{order},cluster"]
+    lines += [f"q{n},{','.join(str(int(n in right[name])) for name in names)},c{n // 2}" for n in range(100)]
+    if long:
+        rows = [f"q{n},{name},{int(n in right[name])},c{n // 2}" for name in names for n in range(100)]
+        lines = ["id,release,score,cluster", *rows]
+    file = tmp_path / "scores.csv"
+    file.write_text("\n".join(lines))
+    done = bare_cli("compare", file, "--json", code=0)
+    found = json.loads(done.stdout)
+    [row] = found["rows"]
+    assert (row["old"], row["new"], row["fixed"], row["n_clusters"]) == (0.5, 0.8, 30, 50)
+    assert [found[side].split("/")[1] for side in ("old", "new")] == [old, new]
+    assert done.stderr.endswith(doubt) and bool(done.stderr) == bool(doubt)
+
+
+def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
+    file = tmp_path / "scores.csv"
+    rows = [f"q{n},{n % 5},1,{'' if n < 10 else 1},c{n // 2}" for n in range(100)]
+    file.write_text("\n".join(["n,length,gpt-4,gpt-5,document", *rows]))
+    columns = ("id=n", "scores=gpt-4", "scores=gpt-5", "cluster=document")
+    done = bare_cli("gate", file, "--margin", "0.02", *(word for one in columns for word in ("--map", one)), "--json")
+    found = json.loads(done.stdout)
+    rule = found["rules"][0]
+    assert (done.returncode, rule["n_unmeasured"], rule["value"], rule["n_clusters"]) == (4, 10, -0.1, 50)
+    assert "only 90 of 100 samples of gpt-5 (10 undefined) have a comparable number" in found["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("n_files", "content", "message"),
+    [
+        (2, "id,score,f1\na,1,0.5\n", "which score decides? name it: --primary given.f1, or given.score"),
+        (2, "id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
+        (2, "n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; name it: --map id=COLUMN"),
+        (2, "id,latency\na,31\n", "bad.csv: in which unit is latency? Call the column latency_s or latency_ms"),
+        (2, "id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
+        (
+            2,
+            "id,score\na,1\na,0\n",
+            "bad.csv, row 2: the id 'a' is that of row 1; drop one of them, or number several answers to a question",
+        ),
+        (
+            1,
+            "id,score\na,1\n",
+            "bad.csv: scores in score, and two releases are compared: name two with --map scores=COLUMN",
+        ),
+        (1, "id,a,b,c\nq,1,0,1\n", "bad.csv: scores in a, b, c, and two releases are compared: name two with --map"),
+        (1, "id,model,score\nq,a,1\nq,b,1\nq,c,0\n", "bad.csv: 3 releases (a, b, c); keep the rows of two of them"),
+        (1, "id,model,score\nq,a,1\nq,,1\n", "bad.csv, row 2: no release in model; fill it in, or drop the row"),
+        (1, "id,old,new,label\nq,1,0,yes\n", "one column of labels, and two releases are compared: name two"),
+    ],
+)
+def test_files_without_what_it_takes_are_refused_in_one_line(refusal, tmp_path, n_files, content, message):
     file = tmp_path / "bad.csv"
     file.write_text(content)
-    done = bare_cli("gate", str(file), str(file), "--margin", "0.02")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    assert message in refusal("gate", *[file] * n_files, "--margin", "0.02")
+
+
+def test_a_level_that_no_share_can_exceed_is_refused(refusal, files):
+    rule = ("--rule", "level given.score >= 1")
+    message = "rule 'level given.score >= 1': no release could pass, since given.score is 0 to 1; write a floor between"
+    assert message in refusal("gate", *files, "--margin", "0.02", *rule)
+
+
+def test_a_file_that_is_not_there_is_named(refusal, files):
+    missing = "old.csv: there is no such file"
+    assert refusal("gate", "old.csv", files[1], "--margin", "0.02").startswith(f"{missing}; give two files of scores")
+    assert refusal("compare", "old.csv") == f"{missing}, and for two reports or releases NEW is missing"
+    assert refusal("gate", "a", "b", "--map", "id=n", "--margin", "0.02").startswith("--map: it names columns of files")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (
+            ("47/50", "--level", "0.9"), 3,
+            "It is not yet clear whether 47/50 may ship: given.right is 0.940 (95 % interval 0.835 to 0.987, 50 "
+            "samples); at least 0.9 is not shown, and roughly 300 samples would show it with a power of 80 % if it is "
+            "as high as it seems.",
+        ),
+        (("470/500", "--level", "0.9"), 0, "470/500 may ship, every rule holds: given.right is 0.940 (95 % "),
+        (("400/500", "--level", "0.9"), 1, "400/500 must not ship: given.right is 0.800 (95 % interval 0.762 to 0.8"),
+        (
+            ("41/50", "47/50", "--margin", "0.05"), 0,
+            "47/50 may ship in place of 41/50, every rule holds: given.right went from 0.820 to 0.940 (+0.120, 95 % "
+            "interval -0.031 to +0.272, 100 samples); a loss of 0.05 or more is ruled out.",
+        ),
+        (
+            ("41/50", "41/50", "--margin", "0.05"), 3,
+            "It is not yet clear whether 41/50 may ship: given.right went from 0.820 to 0.820 (+0.000, 95 % interval ",
+        ),
+    ],
+)  # fmt: skip
+def test_counts_alone_decide(bare_cli, tmp_path, words, code, sentence):
+    file = tmp_path / "gate.json"
+    done = bare_cli("gate", *words, "--output", file, code=code)
+    found = json.loads(file.read_text())
+    assert found["sentence"].startswith(sentence)
+    assert (found["basis"], len(found["rules"]), found["exit_code"]) == ("given", 1, code)
+    pairs = "If both releases answered the same ones, pairs tell more: gate a file with the columns id, old, new."
+    assert (pairs in done.stdout, "┊" in done.stdout.splitlines()[1]) == (len(words) == 4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("3000/3000", "--level", "1"),
+            "rule 'level given.right >= 1': no release could pass, since given.right is 0 to 1",
+        ),
+        (("51/50", "--level", "0.9"), "51/50: write how many of how many answers were right, for instance 47/50"),
+        (("47/50", "--margin", "0.1"), "47/50: give --level X, the lowest share of right answers that you accept"),
+        (("41/50", "47/50"), "41/50 47/50: give --margin X, the largest loss of right answers that you accept"),
+        (("47/50", "--level", "0.9", "--output", "page.html"), "counts are decided by --margin or --level alone, and"),
+    ],
+)
+def test_counts_without_the_limit_that_decides_are_refused(refusal, words, message):
+    assert message in refusal("gate", *words)

@@ -23,6 +23,7 @@ def test_every_kind_of_rule_is_read_and_written_back():
         "kappa meaning_match.match >= 0.6",
         "people meaning_match.match >= -0.03",
         "in depth meaning_match.match >= 0.8",
+        "none broken meaning_match.match[must=yes]",
         "coverage >= 0.9",
     ]
     content = {"primary": "meaning_match.match", "margin": 0.02, "labels": "random", "judge_bias": 0.03, "rules": texts}
@@ -61,17 +62,17 @@ def test_a_margin_of_0_is_0():
          "0.03"),
         ({"rules": ["in depth a.b >= 0"]}, "rule 'in depth a.b >= 0': every release would pass; write a floor above 0, "
          "for instance 0.5"),
+        ({"rules": ["none broken a.b >= 0"]}, "rule 'none broken a.b >= 0': not understood; write METRIC.FIELD >= "
+         "-0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, level METRIC.FIELD >= 0.8, level "
+         "METRIC.FIELD <= 2, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5, none broken METRIC.FIELD[column="
+         "value] or coverage >= 0.95"),
         ({"colour": 1}, "'colour': no such key; the keys are primary, margin, labels, judge_bias, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "
          "for instance 0.95"),
-        ({"rules": ["coverage >= 0.0001"]}, "rule 'coverage >= 0.0001': nearly every release would pass; write at least"
-         " 0.5, for instance 0.95"),
         ({"rules": ["kappa label.correct >= 0"]}, "rule 'kappa label.correct >= 0': a judge that guesses has a kappa of"
          " 0; write a floor above 0, for instance 0.6"),
-        ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is not a number from 0 to 1; write a share as "
-         "0.95, not as 95%"),
         ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is not a number; write a share as 0.95, not as 95%"),
         ({"rules": ["a.b[ru] >= 0"]}, "rule 'a.b[ru] >= 0': 'ru' is not a slice; write [column=value]"),
         ({"rules": ["label.correct >= -0.1"]}, "rule 'label.correct >= -0.1': there is 'label.correct >= -0.02' "

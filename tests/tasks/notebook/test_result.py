@@ -1,6 +1,8 @@
 """What evaluate returns: outcomes, the numbers of a report, and what may be said about a difference."""
 
+import gc
 import pickle
+import tempfile
 from dataclasses import replace
 
 import numpy as np
@@ -194,6 +196,18 @@ def test_answers_to_one_question_are_not_independent():
     [few] = evaluate(samples[:5], ["exact_match"]).means(["exact_match.match"])
     assert one.mean == few.mean == 0.6
     assert (one.low, one.high) == pytest.approx((few.low, few.high), abs=0.01)
+
+
+def test_a_pair_is_written_once_and_goes_with_its_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, new = evaluate(OLD, METRICS), evaluate(NEW, METRICS)
+    assert new.gate(old, margin=0.02).outcome == "PASS"
+    assert new.compare(old).rows[0].finding == "better"
+    assert len(new.changed(old, direction="both")) == 10
+    assert len(list(tmp_path.iterdir())) == 1
+    del new
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_question_is_another_sample(results):
