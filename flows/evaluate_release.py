@@ -382,7 +382,7 @@ def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
 
 
 def _fallbacks(judge: JudgeOptions) -> list[str]:
-    return [one.label for one in judge.fallback_models()]
+    return [model.label for model in judge.all_models()[len(judge.judges) :]]
 
 
 def _log_validation(loaded: Loaded, checked: Validation) -> None:

@@ -50,62 +50,53 @@ class Trial:
     drawn: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cascade:
-    """A judge over two judges of one metric, which knows nothing of what they are asked.
+async def judge_in_cascade(
+    samples: Sequence[Sample], trial: Trial, *, metric: str, field: str, accepted: float, cheap: Cheap, dear: Dear
+) -> list[Measurement]:
+    """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided.
 
     Args:
         metric: its name, for people.
-        field: what both are compared on.
+        field: what both judges are compared on.
         accepted: the share of verdicts of the cheap judge that may be wrong, 0 to .5.
     """
+    keys = [key_of(sample) for sample in samples]
+    drawn = trial.drawn
+    by_trial: dict[str, Measurement] = {}
+    cheap_decides = False
+    if drawn:
+        # What the dear judge says of the answers of the trial
+        n_different = 0
+        for sample, by_dear, by_cheap in zip(drawn, await dear(drawn, True), cheap(drawn), strict=True):
+            agrees = by_cheap is not None and by_dear.values.get(field) == by_cheap.values[field]
+            by_trial[key_of(sample)] = _signed(by_dear, SAME if agrees else OTHER)
+            n_different += not agrees
+        cheap_decides = holds(trial.candidates, len(drawn), n_different, accepted)
 
-    metric: str
-    field: str
-    cheap: Cheap
-    dear: Dear
-    trial: Trial
-    accepted: float
+        # Every shard of a run comes by here, and one of them says so
+        if key_of(drawn[0]) in keys:
+            decides = "nothing, and the judge is asked about all"
+            if cheap_decides:
+                decides = f"{trial.candidates - len(drawn):,} answers"
+            _log.log(
+                logging.INFO if cheap_decides else logging.WARNING,
+                f"{metric}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that "
+                f"were tried, the judge says otherwise than the offline judge ({accepted:.3g} of its "
+                "verdicts may be wrong)",
+            )
 
-    async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
-        """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
-        keys = [key_of(sample) for sample in samples]
-        drawn = self.trial.drawn
-        by_trial: dict[str, Measurement] = {}
-        cheap_decides = False
-        if drawn:
-            # What the dear judge says of the answers of the trial
-            n_different = 0
-            for sample, dear, cheap in zip(drawn, await self.dear(drawn, True), self.cheap(drawn), strict=True):
-                agrees = cheap is not None and dear.values.get(self.field) == cheap.values[self.field]
-                by_trial[key_of(sample)] = _signed(dear, SAME if agrees else OTHER)
-                n_different += not agrees
-            cheap_decides = holds(self.trial.candidates, len(drawn), n_different, self.accepted)
-
-            # Every shard of a run comes by here, and one of them says so
-            if key_of(drawn[0]) in keys:
-                decides = "nothing, and the judge is asked about all"
-                if cheap_decides:
-                    decides = f"{self.trial.candidates - len(drawn):,} answers"
-                _log.log(
-                    logging.INFO if cheap_decides else logging.WARNING,
-                    f"{self.metric}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that "
-                    f"were tried, the judge says otherwise than the offline judge ({self.accepted:.3g} of its "
-                    "verdicts may be wrong)",
-                )
-
-        # Those of the trial, then what the cheap judge is sure of, and the rest
-        decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
-        if cheap_decides:
-            for index, verdict in enumerate(self.cheap(samples)):
-                if decided[index] is None and verdict is not None:
-                    decided[index] = _signed(verdict, OFFLINE_DECIDED)
-        pending = [sample for sample, verdict in zip(samples, decided, strict=True) if verdict is None]
-        rest = iter(await self.dear(pending, False))
-        return [
-            _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
-            for sample, verdict in zip(samples, decided, strict=True)
-        ]
+    # Those of the trial, then what the cheap judge is sure of, and the rest
+    decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
+    if cheap_decides:
+        for index, verdict in enumerate(cheap(samples)):
+            if decided[index] is None and verdict is not None:
+                decided[index] = _signed(verdict, OFFLINE_DECIDED)
+    pending = [sample for sample, verdict in zip(samples, decided, strict=True) if verdict is None]
+    rest = iter(await dear(pending, False))
+    return [
+        _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
+        for sample, verdict in zip(samples, decided, strict=True)
+    ]
 
 
 def _signed(verdict: Measurement, decided_by: str) -> Measurement:

@@ -10,12 +10,11 @@ from functools import cached_property, partial
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.cascade import Cascade, Trial, drawn_trial
-from answerkey.metrics_core.judges.combine import composed
+from answerkey.metrics_core.judges.cascade import Trial, drawn_trial, judge_in_cascade
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine, votes_of
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.budget import Bill
@@ -128,13 +127,14 @@ class JudgeMetric(Metric):
         # Imported late: see `check`.
         from answerkey.metrics_core.llm.provider import sampling_of
 
-        models = options.models()
-        judges = ",".join(model.label for model in models)
+        n_judges = len(options.judges)
+        models = options.all_models()
+        labels = [model.label for model in models]
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        signature = f"{before}{judges}|prompt:{prompts}|parser:{PARSER}"
+        signature = f"{before}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
 
         # Temperature and seed as far as the judges take them, in their order where they differ
-        taken = [sampling_of(model.model) for model in models]
+        taken = [sampling_of(model.model) for model in models[:n_judges]]
         for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
             values = [value if name in parameters else "-" for parameters in taken]
             if value in values:
@@ -148,8 +148,8 @@ class JudgeMetric(Metric):
         if options.extras:
             signature += f"|extras:{content_hash(options.extras)[:6]}"
         if options.fallbacks:
-            signature += f"|else:{','.join(model.label for model in options.fallback_models())}"
-        if len(models) * options.repeats > 1:
+            signature += f"|else:{','.join(labels[n_judges:])}"
+        if n_judges * options.repeats > 1:
             signature += f"|jury:{options.jury}|repeats:{options.repeats}"
         if self.accepted_error:
             signature += f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}"
@@ -359,7 +359,7 @@ class _JudgeRun:
         self._samples = samples
         self._own = {sample.sample_id for sample in samples}
         self._progress = progress
-        self._judge = composed(metric.judge, metric.access.api_key)
+        self._models = metric.judge.all_models(metric.access.api_key)
         self._signature = metric.signature
 
     async def judge(self, client: Client) -> list[Measurement]:
@@ -374,19 +374,22 @@ class _JudgeRun:
 
         if metric.trial is None:
             return await ask(self._samples, False)
-        cascade = Cascade(
+        return await judge_in_cascade(
+            self._samples,
+            metric.trial,
             metric=metric.name,
             field=metric.main.name,
+            accepted=metric.accepted_error,
             cheap=metric.cheap,
             dear=ask,
-            trial=metric.trial,
-            accepted=metric.accepted_error,
         )
-        return await cascade.judge(self._samples)
 
     async def _measured(self, client: Client, sample: Sample) -> Measurement:
         started = time.perf_counter()
-        votes = await self._judge.votes(partial(self._vote, client, sample))
+        options = self._metric.judge
+        n_judges = len(options.judges)
+        ask = partial(self._vote, client, sample)
+        votes = await votes_of(ask, self._models[:n_judges], self._models[n_judges:], options.repeats)
         outcome = self._metric.combined(votes)
         stand_ins = {vote.judge for vote in votes if vote.stands_in and isinstance(vote.outcome, Scored)}
         if stand_ins and isinstance(outcome, Scored):
