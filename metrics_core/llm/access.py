@@ -33,6 +33,11 @@ class Access:
     refusal: str = field(default="", repr=False)
     again: str = field(default="", repr=False)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run was cancelled."""
+        return self.stopped is not None and self.stopped()
+
 
 NO_ACCESS = Access()
 """No key, no ledger: keys come from the environment, and replies are not kept."""

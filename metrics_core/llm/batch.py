@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.ledger import AsyncLedger, BatchedCall, Ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import body_of, by_sdk, json_object, reply_in, without_secrets
@@ -142,17 +143,15 @@ class Batches:
 
     Args:
         ledger: has every batch, and the calls in it.
+        access: says whether the run was cancelled.
+        limits: whether batches are waited for, or looked at once, and the seconds between two looks.
         prepared: waited for before a model is asked.
-        wait: whether to wait for batches; otherwise they are looked at once.
-        poll_s: seconds between two looks at a batch.
-        stopped: whether the run was cancelled.
     """
 
     def __init__(
-        self, ledger: AsyncLedger, prepared: Callable[[ModelRef], Awaitable[None]], *, wait: bool, poll_s: float,
-        stopped: Callable[[], bool],
-    ) -> None:  # fmt: skip
-        self._ledger, self._prepared, self.wait, self._poll_s, self._stopped = ledger, prepared, wait, poll_s, stopped
+        self, ledger: AsyncLedger, access: Access, limits: CallLimits, prepared: Callable[[ModelRef], Awaitable[None]]
+    ) -> None:
+        self._ledger, self._access, self._limits, self._prepared = ledger, access, limits, prepared
         self._collecting: dict[ModelRef, Batch] = {}
         self._left: dict[str, Batch] = {}
         self._fetching: dict[Batch, asyncio.Task[None]] = {}
@@ -229,9 +228,9 @@ class Batches:
             if progress != logged:
                 logged = progress
                 _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
-            if not self.wait:
+            if not self._limits.batch:
                 raise CallSkipped(batch.goes_on)
-            await self._pause(batch, self._poll_s)
+            await self._pause(batch, self._limits.poll_s)
 
         # Read its results
         if state.status == "failed":
@@ -247,7 +246,7 @@ class Batches:
 
     async def _send(self, batch: Batch) -> None:
         """Send it; without a name afterwards, the provider does not have it."""
-        if self._stopped():
+        if self._access.is_stopped:
             raise Unsent("not asked, since the run was cancelled")
         await self._ledger.do(Ledger.send_batch, batch.name, batch.model.label)
         batch.sent_at = time.time()
@@ -272,7 +271,7 @@ class Batches:
                 if batch.provider_id is None:
                     if attempt == _ATTEMPTS or error.kind not in ("trouble", "limited"):
                         raise Unsent(f"the batch could not be sent: {error.message}") from error
-                    await self._pause(batch, max(self._poll_s, error.retry_after or 0.0))
+                    await self._pause(batch, max(self._limits.poll_s, error.retry_after or 0.0))
                     continue
             break
         assert batch.provider_id is not None
@@ -296,9 +295,9 @@ class Batches:
 
         while (provider_id := await self._surely(batch, search)) is None:
             # A list may be some seconds behind.
-            if time.time() > tried_at + self._poll_s:
+            if time.time() > tried_at + self._limits.poll_s:
                 break
-            await self._pause(batch, self._poll_s)
+            await self._pause(batch, self._limits.poll_s)
         return provider_id
 
     async def _surely(self, batch: Batch, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
@@ -314,20 +313,20 @@ class Batches:
                     raise CallError("permanent", "batch_gone", gone) from error
                 if error.code == "too_large" and batch.provider_id is not None:
                     raise
-                if error.kind not in ("trouble", "limited") or not self.wait:
+                if error.kind not in ("trouble", "limited") or not self._limits.batch:
                     raise CallSkipped(f"{batch.goes_on} ({error.message})") from error
                 if not told:
                     _log.warning(
                         f"batch {batch.provider_id or batch.name}: {error.message}; asked again until it answers"
                     )
                 told, pause = True, error.retry_after or 0.0
-            await self._pause(batch, max(self._poll_s, pause))
+            await self._pause(batch, max(self._limits.poll_s, pause))
 
     async def _pause(self, batch: Batch, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
-            if self._stopped():
+            if self._access.is_stopped:
                 _log.warning(batch.goes_on)
                 raise CallSkipped(batch.goes_on)
             await asyncio.sleep(min(left, _SLICE_S))

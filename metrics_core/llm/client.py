@@ -141,16 +141,16 @@ class Client:
         access: has the run that the budget is counted for, and whether and why nothing may be asked.
         limits: of the run.
         noun: the word for a model in messages.
-        prepared: waited for before the first call to a model; raises if it cannot be called.
-        batches: where calls wait that go to a provider together; None: there is no such way.
+        check: called before the first call to a model, in a thread; raises if one cannot be called.
     """
 
     def __init__(
-        self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str,
-        prepared: Callable[[ModelRef], Awaitable[None]], batches: Batches | None = None,
-    ) -> None:  # fmt: skip
-        self._ledger, self._access, self._limits, self._noun = ledger, access, limits, noun
-        self._prepared, self._batches = prepared, batches
+        self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str, check: Callable[[], None]
+    ) -> None:
+        self._ledger, self._access, self._limits, self._noun, self._check_models = ledger, access, limits, noun, check
+        self._preparing: dict[ModelRef, asyncio.Task[None]] = {}
+        # Where calls wait that go to a provider together; None: their replies cannot be waited for
+        self._batches: Batches | None = Batches(ledger, access, limits, self._prepared)
         self._clock = asyncio.get_running_loop().time
         self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
         # Calls that may cost this much or more were refused for good, for this reason.
@@ -166,6 +166,24 @@ class Client:
         other = copy(self)
         other._batches = None
         return other
+
+    async def close(self) -> None:
+        """Stop waiting for models and batches."""
+        for task in self._preparing.values():
+            task.cancel()
+        if self._batches is not None:
+            await self._batches.close()
+
+    async def _prepared(self, model: ModelRef) -> None:
+        def prepare() -> None:
+            self._check_models()
+            provider.prepare(model)
+
+        if model not in self._preparing:
+            # In a thread, so that calls to other models go on meanwhile.
+            self._preparing[model] = asyncio.create_task(asyncio.to_thread(prepare))
+        # A caller that is cancelled leaves the task to the others.
+        await asyncio.shield(self._preparing[model])
 
     @property
     def calls(self) -> int:
@@ -255,7 +273,7 @@ class Client:
         formats = learned_of(model, structured=bool(request.schema))
         question = _Question(
             model, request, read, bill, limiter_of(model, self._limits), breaker, formats, request.messages,
-            request.max_tokens, self._batches is not None and self._batches.wait, resumed,
+            request.max_tokens, self._batches is not None and self._limits.batch, resumed,
         )  # fmt: skip
         tried = set[str]()
         while True:
@@ -499,7 +517,7 @@ class Client:
         Raises:
             CallSkipped: why.
         """
-        if self._access.stopped is not None and self._access.stopped():
+        if self._access.is_stopped:
             raise CallSkipped("not asked, since the run was cancelled")
         if self._access.refusal:
             raise CallSkipped(self._access.refusal)
