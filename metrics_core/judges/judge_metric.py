@@ -16,7 +16,9 @@ from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine, votes_of
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.batch import BATCHING
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
@@ -124,9 +126,6 @@ class JudgeMetric(Metric):
         options = self.judge
         if options.offline:
             return f"{before}{self.offline_signature()}{after}"
-        # Imported late: see `check`.
-        from answerkey.metrics_core.llm.provider import sampling_of
-
         n_judges = len(options.judges)
         models = options.all_models()
         labels = [model.label for model in models]
@@ -134,7 +133,7 @@ class JudgeMetric(Metric):
         signature = f"{before}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
 
         # Temperature and seed as far as the judges take them, in their order where they differ
-        taken = [sampling_of(model.model) for model in models[:n_judges]]
+        taken = [provider.sampling_of(model.model) for model in models[:n_judges]]
         for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
             values = [value if name in parameters else "-" for parameters in taken]
             if value in values:
@@ -219,14 +218,14 @@ class JudgeMetric(Metric):
             alike = [text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)]
             if all(differ_in_case(answer, text) for text in alike):
                 return None
-        elif doubt := self.doubt_of_repeated(sample, index):
-            details[OUT_OF_DEPTH] = doubt
+        else:
+            from answerkey.metrics_core.offline_judge.depth import doubt_of_repeated
+
+            # A sentence without a question that tells which of its words counts
+            if doubt := doubt_of_repeated(sample.question or "", sample.references[index]):
+                details[OUT_OF_DEPTH] = doubt
         values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         return Scored(values, "the answer equals the reference apart from its form", details)
-
-    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
-        """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
-        return ""
 
     @abstractmethod
     def offline_signature(self) -> str:
@@ -297,27 +296,23 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     """
     if options.offline:
         return
-    # Imported late: litellm takes seconds, and most of what imports this module calls no model.
-    from answerkey.metrics_core.llm.batch import BATCHING
-    from answerkey.metrics_core.llm.provider import abilities, sampling_of
-    from answerkey.metrics_core.llm.provider import check as check_models
-
     judges = options.all_models(api_key)
     check_environment(options.extra_headers)
-    check_models(judges, options.limits, "judge", needs_key=needs_key)
+    provider.check(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
-        taken = sampling_of(judge.model)
+        taken = provider.sampling_of(judge.model)
+        known = provider.abilities(judge.model)
         if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
             remedy = "set a temperature, such as .7" if "temperature" in taken else "ask several judges instead"
             raise UserError(f"judge {judge.label} takes no seed, so its repeats would be one question; {remedy}")
-        if options.batch and (provider := abilities(judge.model).provider) not in BATCHING:
+        if options.batch and known.provider not in BATCHING:
             raise UserError(
-                f"judge {judge.label}: batches are not sent to {provider}, but only to {', '.join(sorted(BATCHING))}; "
-                "leave --batch out"
+                f"judge {judge.label}: batches are not sent to {known.provider}, but only to "
+                f"{', '.join(sorted(BATCHING))}; leave --batch out"
             )
         if options.temperature and "temperature" not in taken:
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
-        if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
+        if options.reasoning_effort != "default" and "reasoning_effort" not in known.parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
 
 
