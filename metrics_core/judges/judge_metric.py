@@ -194,8 +194,6 @@ class JudgeMetric(Metric):
                 noun="judge",
                 check=partial(check, self.judge, self.access.api_key),
                 progress=progress,
-                # What a batch says of itself is enough.
-                every_s=600.0 if self.judge.batch else 5.0,
             )
         rest = iter(judged)
         return [

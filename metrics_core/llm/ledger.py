@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import CallLimits
 
 if TYPE_CHECKING:
     import psycopg
@@ -192,16 +193,6 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """What a run may spend, and all runs together in a calendar month (UTC); None: no limit."""
-
-    run: str
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    max_cost_total_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Spent:
     """What a run has spent so far, with its calls in flight at the most that they may cost.
 
@@ -287,7 +278,7 @@ class Ledger:
     >>> call = dict(request_key="k", judge="openai/j", prompt="p@1", kind="ask", attempt=1, format="text")
     >>> ledger.claim("k")
     True
-    >>> permit, call_id = ledger.start(Budget("run", max_cost_usd=1.0), call, 0.5)
+    >>> permit, call_id = ledger.start(CallLimits(run="run", max_cost_usd=1.0), call, 0.5)
     >>> ledger.finish(call_id, "usable", {"reply": "yes", "cost_usd": 0.25})
     >>> permit, ledger.reply("k"), ledger.spent("run")
     ('go', 'yes', Spent(calls=1, cost_usd=0.25, unpriced=0))
@@ -444,11 +435,11 @@ class Ledger:
         self._rows(_RENEW, owner=self._owner, now=time.time(), lease=LEASE_S)
 
     @_verb
-    def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+    def start(self, limits: CallLimits, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Write a call down as sent, if the budget allows it; return the permit and the call's id.
 
         Args:
-            budget: the limits of the run and of the month.
+            limits: those of the run and of the month.
             call: request_key, judge, prompt, kind, attempt and format; size, if known; batch, if it goes in one.
             most_usd: what it may cost at most, in dollars; None: its price is unknown.
 
@@ -463,7 +454,7 @@ class Ledger:
         month = f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
         call_id = f"{self._owner}-{next(self._numbers)}"
         values = {
-            "batch": None, "size": None, **call, "call_id": call_id, "run": budget.run, "month": month, "now": now,
+            "batch": None, "size": None, **call, "call_id": call_id, "run": limits.run, "month": month, "now": now,
             "most_usd": most_usd, "owner": self._owner,
         }  # fmt: skip
         change = 1, most_usd or 0.0, int(most_usd is None)
@@ -472,10 +463,10 @@ class Ledger:
                 if not self._rows(_SEND, **values):
                     raise ClaimLost(call["request_key"])
                 # That of the run comes before that of the month in every transaction, so no two wait for each other.
-                if not self._count(budget.run, change, budget.max_calls, budget.max_cost_usd):
-                    raise _Refused(self._refusal(budget, values, of_run=True))
-                if not self._count(f"month {month}", change, None, budget.max_cost_total_usd):
-                    raise _Refused(self._refusal(budget, values, of_run=False))
+                if not self._count(limits.run, change, limits.max_calls, limits.max_cost_usd):
+                    raise _Refused(self._refusal(limits, values, of_run=True))
+                if not self._count(f"month {month}", change, None, limits.max_cost_total_usd):
+                    raise _Refused(self._refusal(limits, values, of_run=False))
         except _Refused as refused:
             return refused.permit, ""
         return "go", call_id
@@ -493,7 +484,7 @@ class Ledger:
             )
         )  # fmt: skip
 
-    def _refusal(self, budget: Budget, call: Mapping[str, Any], *, of_run: bool) -> Permit:
+    def _refusal(self, limits: CallLimits, call: Mapping[str, Any], *, of_run: bool) -> Permit:
         """Which limit forbids a call, that of the run or that of the month; or `wait`."""
         # Calls of killed processes never end.
         others = {**call, "month": None} if of_run else {**call, "run": None}
@@ -501,8 +492,8 @@ class Ledger:
             return "wait"
         if not of_run:
             return "max_cost_total"
-        rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=budget.run)
-        used_up = budget.max_calls is not None and sum(calls for (calls,) in rows) >= budget.max_calls
+        rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=limits.run)
+        used_up = limits.max_calls is not None and sum(calls for (calls,) in rows) >= limits.max_calls
         return "max_calls" if used_up else "max_cost"
 
     @_verb
@@ -845,9 +836,9 @@ class AsyncLedger:
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, verb, self._ledger, *arguments))
 
-    async def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+    async def start(self, limits: CallLimits, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Start a call, as `Ledger.start` does; if the caller is cancelled meanwhile, give it back as unsent."""
-        starting = asyncio.ensure_future(self.do(Ledger.start, budget, call, most_usd))
+        starting = asyncio.ensure_future(self.do(Ledger.start, limits, call, most_usd))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:

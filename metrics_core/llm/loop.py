@@ -122,9 +122,9 @@ class Progress:
 
 def ask(
     work: Callable[[Client], Awaitable[T]], access: Access, limits: CallLimits, noun: str, check: Callable[[], None],
-    progress: Progress, every_s: float = 5.0,
+    progress: Progress,
 ) -> T:  # fmt: skip
-    """Do `work` with a client of its own and wait for it; say how far it is every so many seconds.
+    """Do `work` with a client of its own and wait for it; say now and then how far it is.
 
     Args:
         work: gets the client. The ledger is open as long as it lasts.
@@ -158,7 +158,8 @@ def ask(
                 done = f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}"
                 _log.info(f"{done}, {client.tally()}, {progress.n_failed:,} failed", extra=HOW_FAR)
 
-    return run(connected(), say_how_far, this, every_s)
+    # What a batch says of itself is enough
+    return run(connected(), say_how_far, this, every_s=600.0 if limits.batch else 5.0)
 
 
 def stop(run_id: str) -> None:

@@ -150,33 +150,26 @@ class _Wire:
         return json_object(self.text)
 
 
-@dataclass(slots=True)
-class _Connections:
-    """The HTTP client of an event loop, and by model what litellm sends a call through."""
-
-    handler: Any
-    clients: dict[tuple[str, str, str | None], Any] = field(default_factory=dict)
-
-
 _wire: ContextVar[_Wire] = ContextVar("wire")
-_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, Any]] = WeakKeyDictionary()
+"""By event loop: what litellm sends the calls to each model through, and, by None, the HTTP client of all of them."""
 
 
-def _connected(**options: Any) -> _Connections:
-    """The connections of this event loop; `options` are those of an HTTP client that is not there yet."""
+def _connected(**options: Any) -> dict[object, Any]:
+    """The clients of this event loop; `options` are those of an HTTP client that is not there yet."""
     loop = asyncio.get_running_loop()
-    if loop not in _connections:
+    if loop not in _clients:
         litellm()
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
         handler: Any = AsyncHTTPHandler(event_hooks={"response": [_note]}, follow_redirects=False, **options)
-        _connections[loop] = _Connections(handler)
-    return _connections[loop]
+        _clients[loop] = {None: handler}
+    return _clients[loop]
 
 
 async def disconnect() -> None:
     """Close the connections of this event loop."""
-    await _connections.pop(asyncio.get_running_loop()).handler.client.aclose()
+    await _clients.pop(asyncio.get_running_loop())[None].client.aclose()
 
 
 @asynccontextmanager
@@ -358,13 +351,13 @@ def _key_of(model: ModelRef) -> dict[str, str]:
 
 def client_of(model: ModelRef) -> Any:
     """What litellm is to send a call through; None: litellm makes a client of its own."""
-    connections, slot = _connected(), (model.model, model.api_base, model.api_key)
-    if slot not in connections.clients:
+    clients, slot = _connected(), (model.model, model.api_base, model.api_key)
+    if slot not in clients:
         _, provider = _split(model.model)
         of_openai = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
         own = not of_openai or provider in _OWN_HANDLER or abilities(model.model).by_responses
-        connections.clients[slot] = connections.handler if own else _sdk_client(model)
-    return connections.clients[slot]
+        clients[slot] = clients[None] if own else _sdk_client(model)
+    return clients[slot]
 
 
 def _sdk_client(model: ModelRef) -> Any:
@@ -373,7 +366,7 @@ def _sdk_client(model: ModelRef) -> Any:
 
     name, provider = _split(model.model)
     address, key = model.api_base, _key_of(model).get("api_key")
-    own: dict[str, Any] = {"http_client": _connected().handler.client, "max_retries": 0}
+    own: dict[str, Any] = {"http_client": _connected()[None].client, "max_retries": 0}
     if provider == "azure":
         address = address or os.environ.get("AZURE_API_BASE", "")
         key = key or os.environ.get("AZURE_API_KEY") or os.environ.get("AZURE_OPENAI_API_KEY")
