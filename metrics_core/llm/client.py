@@ -406,7 +406,7 @@ class _Question(Generic[T]):
         self.resumed, self.in_batch = None, self.in_batch and resumed is not None
         self.calls = 1
         try:
-            return await self._settled(batches.reply(batch, self.call_id), batch)
+            return await self._settled(batch.reply(self.call_id), batch)
         except Unsent as error:
             if resumed is None:
                 raise CallSkipped(str(error), unavailable=True) from error
