@@ -72,41 +72,36 @@ async def votes_of(
     ask: Ask, judges: Sequence[ModelRef], fallbacks: Sequence[ModelRef] = (), repeats: int = 1
 ) -> list[Vote]:
     """All votes of the first judge, then those of the next; each repeat is a question of its own."""
-    by_repeat = await every(*(_votes_of_repeat(ask, judges, fallbacks, repeat) for repeat in range(repeats)))
+
+    async def of_repeat(repeat: int) -> list[Vote]:
+        votes = await every(*(ask(judge, repeat) for judge in judges))
+        for fallback in fallbacks:
+            lost = [index for index, vote in enumerate(votes) if vote.lost]
+            if not lost:
+                break
+            stand_in = await ask(fallback, repeat)
+            absent = votes[lost[0]]
+            bill = Bill.total([absent.bill, stand_in.bill])
+
+            # Where both failed, the reason names both
+            if stand_in.lost:
+                why = f"; {stand_in.judge}: {stand_in.outcome.reason}"
+                outcome: Failed | Skipped = Skipped(f"{absent.outcome.reason}{why}")
+                if isinstance(absent.outcome, Failed):
+                    outcome = Failed(absent.outcome.code, f"{absent.outcome.message}{why}", bill.calls)
+                votes[lost[0]] = replace(absent, outcome=outcome, bill=bill)
+                continue
+
+            # It has one vote, since the ledger keeps one reply of a model to a question: the others
+            # that failed stay lost, so that the next fallback may vote for one of them
+            votes[lost[0]] = replace(stand_in, stands_in=True, bill=bill)
+            of_others = FALLBACK_VOTED if isinstance(stand_in.outcome, Scored) else stand_in.outcome
+            for index in lost[1:]:
+                votes[index] = replace(votes[index], judge=stand_in.judge, outcome=of_others)
+        return votes
+
+    by_repeat = await every(*(of_repeat(repeat) for repeat in range(repeats)))
     return [vote for of_judge in zip(*by_repeat, strict=True) for vote in of_judge]
-
-
-async def _votes_of_repeat(
-    ask: Ask, judges: Sequence[ModelRef], fallbacks: Sequence[ModelRef], repeat: int
-) -> list[Vote]:
-    """A vote of each judge; where some failed, each fallback stands in for the first of those.
-
-    It has one vote, since the ledger keeps one reply of a model to a question: the others that
-    failed stay `lost`, so that the next fallback may vote for one of them.
-    """
-    votes = await every(*(ask(judge, repeat) for judge in judges))
-    for fallback in fallbacks:
-        lost = [index for index, vote in enumerate(votes) if vote.lost]
-        if not lost:
-            break
-        stand_in = await ask(fallback, repeat)
-        absent = votes[lost[0]]
-        bill = Bill.total([absent.bill, stand_in.bill])
-
-        # Where both failed, the reason names both
-        if stand_in.lost:
-            why = f"; {stand_in.judge}: {stand_in.outcome.reason}"
-            outcome: Failed | Skipped = Skipped(f"{absent.outcome.reason}{why}")
-            if isinstance(absent.outcome, Failed):
-                outcome = Failed(absent.outcome.code, f"{absent.outcome.message}{why}", bill.calls)
-            votes[lost[0]] = replace(absent, outcome=outcome, bill=bill)
-            continue
-
-        votes[lost[0]] = replace(stand_in, stands_in=True, bill=bill)
-        of_others = FALLBACK_VOTED if isinstance(stand_in.outcome, Scored) else stand_in.outcome
-        for index in lost[1:]:
-            votes[index] = replace(votes[index], judge=stand_in.judge, outcome=of_others)
-    return votes
 
 
 def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:

@@ -104,6 +104,12 @@ class GroundTruthSimilarity(JudgeMetric):
             return degenerate(replace(sample, references=sample.facts), self.fields, self.blank_answer)
         return super().without_judge(sample)
 
+    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
+        """A sentence without a question that tells which of its words counts."""
+        from answerkey.metrics_core.offline_judge.depth import doubt_of_repeated
+
+        return doubt_of_repeated(sample.question or "", sample.references[index])
+
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Decompose the references that are not yet in the ledger, then match."""
         references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []

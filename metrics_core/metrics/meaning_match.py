@@ -116,6 +116,12 @@ class MeaningMatch(JudgeMetric):
         details = {"verdict": "match", "rule": "unanswerable", "reference": sample.references.index(UNANSWERABLE)}
         return Scored(values, "the question cannot be answered, and the answer declines", details)
 
+    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
+        """A sentence without a question that tells which of its words counts."""
+        from answerkey.metrics_core.offline_judge.depth import doubt_of_repeated
+
+        return doubt_of_repeated(sample.question or "", sample.references[index])
+
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """Six that come with it, and answers to the questions of the run that are known to be right or wrong."""
         return (*shipped("meaning_match"), *generated(samples))
