@@ -100,7 +100,7 @@ async def votes_of(
                 votes[index] = replace(votes[index], judge=stand_in.judge, outcome=of_others)
         return votes
 
-    by_repeat = await every(*(of_repeat(repeat) for repeat in range(repeats)))
+    by_repeat = await every(*map(of_repeat, range(repeats)))
     return [vote for of_judge in zip(*by_repeat, strict=True) for vote in of_judge]
 
 

@@ -189,7 +189,7 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
     Raises:
         Exception: the first that `work` raises; one broken ledger, or one defect, stands for all.
     """
-    results: dict[int, T] = {}
+    results: list[Any] = [None] * len(items)
     rest = iter(enumerate(items))
 
     async def worker() -> None:
@@ -203,7 +203,7 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
     except BaseExceptionGroup as error:
         # Without the groups, which would print a traceback for each of the others
         raise error.exceptions[0] from None
-    return [results[index] for index in range(len(items))]
+    return results
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -491,17 +491,19 @@ def _reply(answer: Mapping[str, Any], wire: _Wire) -> Reply:
     usage = _mapping((body if isinstance(body.get("choices"), list) else answer).get("usage"))
     # A server may repeat the key that it was sent, and a reply is kept.
     keys = [secret for secret in secrets_of(wire.model) if len(secret) >= _LEAST_KEY]
-    parts = (content, choice.get("finish_reason") or "stop", answer.get("model"), answer.get("system_fingerprint"))
-    text, finish_reason, name, fingerprint = (storable(_blanked(str(part or ""), keys)) for part in parts)
+
+    def clean(value: object) -> str:
+        return storable(_blanked(str(value or ""), keys))
+
     # There is no prompt without a token: litellm gives 0 where the server gave nothing.
     tokens_in = _token_count(usage.get("prompt_tokens")) or None
     return Reply(
-        text=text,
-        finish_reason=finish_reason,
+        text=clean(content),
+        finish_reason=clean(choice.get("finish_reason") or "stop"),
         tokens_in=tokens_in,
         tokens_out=_tokens_out(usage, tokens_in) if tokens_in else None,
-        model=name,
-        fingerprint=fingerprint,
+        model=clean(answer.get("model")),
+        fingerprint=clean(answer.get("system_fingerprint")),
         cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         kind=kind,
     )
@@ -618,9 +620,10 @@ def _blanked(text: str, secrets: Sequence[str]) -> str:
 
 def secrets_of(model: ModelRef) -> list[str]:
     """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
-    names = [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    endings = ("_API_KEY", "_TOKEN", "_SECRET")
+    secrets = [value.strip() for name, value in os.environ.items() if name.endswith(endings)]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    secrets = [value for name in names if len(value := os.environ[name].strip()) >= 8]
+    secrets = [value for value in secrets if len(value) >= 8]
     return sorted([*secrets, *filter(None, [model.api_key])], key=len, reverse=True)
 
 

@@ -287,7 +287,8 @@ def _no_constant(name: str) -> float:
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for key, value in ((key.strip().lower(), value) for key, value in pairs):
+    for name, value in pairs:
+        key = name.strip().lower()
         if key in result and not same(result[key], value):
             raise Unreadable("conflict", f"the reply gives the key {quoted(key)} two values")
         result.setdefault(key, value)

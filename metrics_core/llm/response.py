@@ -85,7 +85,9 @@ class ResponseFormat:
         elif self.format == "json_schema":
             reply = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
             settings["response_format"] = {"type": "json_schema", "json_schema": reply}
-        return {name: value for name, value in settings.items() if name not in self.without}
+        for name in self.without:
+            settings.pop(name, None)
+        return settings
 
 
 class FormatNegotiation:
@@ -265,8 +267,8 @@ async def every(*asked: Awaitable[T]) -> list[T]:
     Raises:
         Exception: the first, in the order of the questions.
     """
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    results: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    return [result for result in results if not isinstance(result, BaseException)]
+    return results
