@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from itertools import count
@@ -194,7 +194,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has spent so far, with its calls in flight at the most that they may cost.
+    """What a run has spent so far, or a part of it, with its calls in flight at the most that they may cost.
 
     `unpriced` calls have no known price and are not in `cost_usd`.
     """
@@ -457,7 +457,7 @@ class Ledger:
             "batch": None, "size": None, **call, "call_id": call_id, "run": limits.run, "month": month, "now": now,
             "most_usd": most_usd, "owner": self._owner,
         }  # fmt: skip
-        change = 1, most_usd or 0.0, int(most_usd is None)
+        change = Spent(1, most_usd or 0.0, int(most_usd is None))
         try:
             with self._transaction():
                 if not self._rows(_SEND, **values):
@@ -471,18 +471,14 @@ class Ledger:
             return refused.permit, ""
         return "go", call_id
 
-    def _count(
-        self, run: str, change: tuple[int, float, int], max_calls: int | None = None, max_cost_usd: float | None = None
-    ) -> bool:
-        """Add calls, dollars and unpriced calls to a budget, unless a limit forbids it."""
-        return bool(
-            self._rows(
-                _COUNT, run=run, calls=change[0], cost_usd=change[1], unpriced=change[2],
-                max_calls=2**62 if max_calls is None else max_calls,
-                # Sums of binary fractions have rounding errors.
-                max_cost_usd=float("inf") if max_cost_usd is None else max_cost_usd + 1e-9,
-            )
-        )  # fmt: skip
+    def _count(self, run: str, change: Spent, max_calls: int | None = None, max_cost_usd: float | None = None) -> bool:
+        """Add what was spent to a budget, unless a limit forbids it."""
+        limits = {
+            "max_calls": 2**62 if max_calls is None else max_calls,
+            # Sums of binary fractions have rounding errors.
+            "max_cost_usd": float("inf") if max_cost_usd is None else max_cost_usd + 1e-9,
+        }
+        return bool(self._rows(_COUNT, run=run, **asdict(change), **limits))
 
     def _refusal(self, limits: CallLimits, call: Mapping[str, Any], *, of_run: bool) -> Permit:
         """Which limit forbids a call, that of the run or that of the month; or `wait`."""
@@ -515,10 +511,11 @@ class Ledger:
         with self._transaction():
             ended = self._rows(_END, **(_NO_RESULT | values), call_id=call_id, status=status)
             for run, month, most_usd in ended:
-                change = (
-                    -int(result.get("code") == UNSENT), (cost or 0.0) - (most_usd or 0.0),
-                    int("cost_usd" in result and cost is None) - int(most_usd is None),
-                )  # fmt: skip
+                change = Spent(
+                    calls=-int(result.get("code") == UNSENT),
+                    cost_usd=(cost or 0.0) - (most_usd or 0.0),
+                    unpriced=int("cost_usd" in result and cost is None) - int(most_usd is None),
+                )
                 for counted in (run, f"month {month}"):
                     self._count(counted, change)
         if not ended and not self._rows("SELECT 1 FROM answerkey_calls WHERE call_id = :call_id", call_id=call_id):
@@ -537,8 +534,8 @@ class Ledger:
                 move = "UPDATE answerkey_calls SET run = :run WHERE call_id = :call_id"
                 with self._transaction():
                     self._rows(move, run=run, call_id=call.call_id)
-                    self._count(before, (-1, -most, -unpriced))
-                    self._count(run, (1, most, unpriced))
+                    self._count(before, Spent(-1, -most, -unpriced))
+                    self._count(run, Spent(1, most, unpriced))
             return call
         return None
 
