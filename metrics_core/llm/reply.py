@@ -271,7 +271,7 @@ def _doubled(backslash: re.Match[str]) -> str:
 def _plain(text: str) -> str:
     """An object without what JSON does not have: comments, a comma after the last item, Python's constants."""
     text = _NO_JSON.sub(lambda match: match[1] or _CONSTANTS.get(match[0], " "), text)
-    return _LAST_COMMA.sub(lambda match: match[1] or "", text)
+    return _LAST_COMMA.sub(r"\1", text)
 
 
 def _number(digits: str) -> float:
