@@ -62,7 +62,7 @@ def log_dry_run(dataset: str, judge: JudgeOptions, costs: Sequence[Cost]) -> Non
 
 
 def _fallbacks(judge: JudgeOptions) -> list[str]:
-    return [model.label for model in judge.fallback_models()]
+    return [model.label for model in judge.all_models()[len(judge.judges) :]]
 
 
 def log_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:

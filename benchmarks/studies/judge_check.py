@@ -25,8 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from answerkey.metrics_core import JudgeOptions, Sample
 from answerkey.metrics_core.judges.check import ERROR, checked, failed_group, groups_of
-from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer, shipped
-from answerkey.metrics_core.judges.row_questions import generated
+from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer, generated, shipped
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.statistics.intervals import clopper_pearson

@@ -80,31 +80,31 @@ def human_agreement(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> l
     binary = set(rows.scores) <= {0, 1}
     names = list(dict.fromkeys(rows.releases))
     parts = [(None, rows), *((name, rows.of(name)) for name in names)]
-    return [_agreement_of(name, part, binary, seed, level) for name, part in parts]
-
-
-def _agreement_of(release: str | None, rows: Labelled, binary: bool, seed: int, level: float) -> HumanAgreement:
-    scores, truth = np.asarray(rows.scores, np.float64), np.asarray(rows.labels, np.float64)
-    clusters = list(rows.clusters)
-    verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
-    twice = [index for index, second in enumerate(rows.second) if second is not None]
-    ceiling = None
-    if twice:
-        ceiling = agreement(
-            [bool(rows.second[index]) for index in twice],
-            [rows.labels[index] for index in twice],
-            clusters=[rows.clusters[index] for index in twice],
-            level=level,
+    agreements = []
+    for release, part in parts:
+        scores, truth = np.asarray(part.scores, np.float64), np.asarray(part.labels, np.float64)
+        clusters = list(part.clusters)
+        verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
+        twice = [index for index, second in enumerate(part.second) if second is not None]
+        ceiling = None
+        if twice:
+            ceiling = agreement(
+                [bool(part.second[index]) for index in twice],
+                [part.labels[index] for index in twice],
+                clusters=[clusters[index] for index in twice],
+                level=level,
+            )
+        of_release = HumanAgreement(
+            release=release,
+            n=len(scores),
+            clusters=len(set(clusters)),
+            agreement=None if verdicts is None else agreement(verdicts, truth, clusters=clusters, level=level),
+            auroc=None if binary else auroc(scores, truth, clusters=clusters, level=level),
+            threshold=None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed, level=level),
+            ceiling=ceiling,
         )
-    return HumanAgreement(
-        release,
-        len(scores),
-        len(set(clusters)),
-        None if verdicts is None else agreement(verdicts, truth, clusters=clusters, level=level),
-        None if binary else auroc(scores, truth, clusters=clusters, level=level),
-        None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed, level=level),
-        ceiling,
-    )
+        agreements.append(of_release)
+    return agreements
 
 
 def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Floats | None:

@@ -9,14 +9,10 @@ from the very answers that the promise is about, so it holds for data unlike any
 from __future__ import annotations
 
 import heapq
-import logging
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from answerkey.metrics_core.judges.votes import DECIDED_BY
-from answerkey.metrics_core.measurement import Measurement, Scored
 from answerkey.metrics_core.sample import Sample, content_hash
 
 TRIED = 0.2
@@ -25,18 +21,10 @@ MOST_TRIED = 500
 TOLERATED = 2
 """So many different verdicts must be tolerable, or hardly any good judge would pass."""
 _LEVEL = 0.05
-_MATCHED_AT_ONCE = 512
 
 OFFLINE_DECIDED, JUDGE_DECIDED = "offline", "judge"
 SAME, OTHER = "judge, as offline", "judge, unlike offline"
 """Who decided an answer of the trial, in its details: the judges, and whether the offline judge says so too."""
-
-Cheap = Callable[[Sequence[Sample]], list[Measurement | None]]
-"""What the cheap judge decides about samples; None where it is not sure."""
-Dear = Callable[[Sequence[Sample], bool], Awaitable[list[Measurement]]]
-"""Has the dear judge decide about samples; the flag says that they are those of the trial."""
-
-_log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,87 +36,6 @@ class Trial:
 
     candidates: int
     drawn: tuple[Sample, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cascade:
-    """A judge over two judges of one metric, which knows nothing of what they are asked.
-
-    Args:
-        metric: its name, for people.
-        field: what both are compared on.
-        accepted: the share of verdicts of the cheap judge that may be wrong, 0 to .5.
-    """
-
-    metric: str
-    field: str
-    cheap: Cheap
-    dear: Dear
-    trial: Trial
-    accepted: float
-
-    async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
-        """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
-        keys = [key_of(sample) for sample in samples]
-        drawn = self.trial.drawn
-        by_trial: dict[str, Measurement] = {}
-        cheap_decides = False
-        if drawn:
-            # What the dear judge says of the answers of the trial
-            n_different = 0
-            for sample, dear, cheap in zip(drawn, await self.dear(drawn, True), self.cheap(drawn), strict=True):
-                agrees = cheap is not None and dear.values.get(self.field) == cheap.values[self.field]
-                by_trial[key_of(sample)] = _signed(dear, SAME if agrees else OTHER)
-                n_different += not agrees
-            cheap_decides = holds(self.trial.candidates, len(drawn), n_different, self.accepted)
-
-            # Every shard of a run comes by here, and one of them says so
-            if key_of(drawn[0]) in keys:
-                decides = "nothing, and the judge is asked about all"
-                if cheap_decides:
-                    decides = f"{self.trial.candidates - len(drawn):,} answers"
-                _log.log(
-                    logging.INFO if cheap_decides else logging.WARNING,
-                    f"{self.metric}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that "
-                    f"were tried, the judge says otherwise than the offline judge ({self.accepted:.3g} of its "
-                    "verdicts may be wrong)",
-                )
-
-        # Those of the trial, then what the cheap judge is sure of, and the rest
-        decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
-        if cheap_decides:
-            for index, verdict in enumerate(self.cheap(samples)):
-                if decided[index] is None and verdict is not None:
-                    decided[index] = _signed(verdict, OFFLINE_DECIDED)
-        pending = [sample for sample, verdict in zip(samples, decided, strict=True) if verdict is None]
-        rest = iter(await self.dear(pending, False))
-        return [
-            _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
-            for sample, verdict in zip(samples, decided, strict=True)
-        ]
-
-
-def _signed(verdict: Measurement, decided_by: str) -> Measurement:
-    if not isinstance(verdict.outcome, Scored):
-        return verdict
-    details = {**verdict.outcome.details, DECIDED_BY: decided_by}
-    return verdict._replace(outcome=replace(verdict.outcome, details=details))
-
-
-def drawn_trial(metric: str, cheap: Cheap, samples: Iterable[Sample], accepted: float) -> Trial:
-    """The trial of a run that judges these samples; a warning says so if the cheap judge is to decide nothing."""
-    rest = iter(samples)
-    batches = iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
-    candidates = (
-        sample for batch in batches for sample, verdict in zip(batch, cheap(batch), strict=True) if verdict is not None
-    )
-    trial = trial_of(candidates, accepted)
-    if not trial.drawn:
-        _log.warning(
-            f"{metric}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
-            f"sure of are too few to show that at most {accepted:.3g} of its verdicts on them are wrong"
-        )
-    return trial
 
 
 def trial_of(candidates: Iterable[Sample], accepted: float) -> Trial:

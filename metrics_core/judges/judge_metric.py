@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.cascade import Cascade, Trial, drawn_trial
-from answerkey.metrics_core.judges.combine import composed
+from answerkey.metrics_core.judges.cascade import (
+    JUDGE_DECIDED,
+    OFFLINE_DECIDED,
+    OTHER,
+    SAME,
+    Trial,
+    holds,
+    key_of,
+    trial_of,
+)
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, DECIDED_BY, OUT_OF_DEPTH, SPREAD, Vote, combine, votes_of
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.batch import BATCHING
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
@@ -32,6 +44,12 @@ from answerkey.metrics_core.text import differ_in_case, normal_reference, normal
 
 PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
+_MATCHED_AT_ONCE = 512
+
+Dear = Callable[[Sequence[Sample], bool], Awaitable[list[Measurement]]]
+"""Has the judges of a cascade decide about samples; the flag says that they are those of its trial."""
+
+_log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True)
@@ -99,7 +117,21 @@ class JudgeMetric(Metric):
         """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
         if self.trial is not None or not self.accepted_error:
             return self
-        return replace(self, trial=drawn_trial(self.name, self.cheap, samples, self.accepted_error))
+        rest = iter(samples)
+        batches = iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
+        candidates = (
+            sample
+            for batch in batches
+            for sample, verdict in zip(batch, self.cheap(batch), strict=True)
+            if verdict is not None
+        )
+        trial = trial_of(candidates, self.accepted_error)
+        if not trial.drawn:
+            _log.warning(
+                f"{self.name}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
+                f"sure of are too few to show that at most {self.accepted_error:.3g} of its verdicts on them are wrong"
+            )
+        return replace(self, trial=trial)
 
     def cheap(self, samples: Sequence[Sample]) -> list[Measurement | None]:
         """What the offline judge decides in a cascade; None where it is not sure, or no judge is needed."""
@@ -125,16 +157,14 @@ class JudgeMetric(Metric):
         options = self.judge
         if options.offline:
             return f"{before}{self.offline_signature()}{after}"
-        # Imported late: see `check`.
-        from answerkey.metrics_core.llm.provider import sampling_of
-
-        models = options.models()
-        judges = ",".join(model.label for model in models)
+        n_judges = len(options.judges)
+        models = options.all_models()
+        labels = [model.label for model in models]
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        signature = f"{before}{judges}|prompt:{prompts}|parser:{PARSER}"
+        signature = f"{before}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
 
         # Temperature and seed as far as the judges take them, in their order where they differ
-        taken = [sampling_of(model.model) for model in models]
+        taken = [provider.sampling_of(model.model) for model in models[:n_judges]]
         for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
             values = [value if name in parameters else "-" for parameters in taken]
             if value in values:
@@ -148,8 +178,8 @@ class JudgeMetric(Metric):
         if options.extras:
             signature += f"|extras:{content_hash(options.extras)[:6]}"
         if options.fallbacks:
-            signature += f"|else:{','.join(model.label for model in options.fallback_models())}"
-        if len(models) * options.repeats > 1:
+            signature += f"|else:{','.join(labels[n_judges:])}"
+        if n_judges * options.repeats > 1:
             signature += f"|jury:{options.jury}|repeats:{options.repeats}"
         if self.accepted_error:
             signature += f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}"
@@ -186,18 +216,7 @@ class JudgeMetric(Metric):
                 for sample, outcome in zip(pending, outcomes, strict=True)
             ]
         else:
-            progress = runtime.Progress(self.name, "samples", len(pending))
-            run = _JudgeRun(self.with_trial(pending), pending, progress)
-            judged = runtime.ask(
-                run.judge,
-                access=self.access,
-                limits=self.judge.limits,
-                noun="judge",
-                check=partial(check, self.judge, self.access.api_key),
-                progress=progress,
-                # What a batch says of itself is enough.
-                every_s=600.0 if self.judge.batch else 5.0,
-            )
+            judged = _judged_by_models(self, pending)
         rest = iter(judged)
         return [
             next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)
@@ -297,27 +316,23 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     """
     if options.offline:
         return
-    # Imported late: litellm takes seconds, and most of what imports this module calls no model.
-    from answerkey.metrics_core.llm.batch import BATCHING
-    from answerkey.metrics_core.llm.provider import abilities, sampling_of
-    from answerkey.metrics_core.llm.provider import check as check_models
-
     judges = options.all_models(api_key)
     check_environment(options.extra_headers)
-    check_models(judges, options.limits, "judge", needs_key=needs_key)
+    provider.check(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
-        taken = sampling_of(judge.model)
+        taken = provider.sampling_of(judge.model)
+        known = provider.abilities(judge.model)
         if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
             remedy = "set a temperature, such as .7" if "temperature" in taken else "ask several judges instead"
             raise UserError(f"judge {judge.label} takes no seed, so its repeats would be one question; {remedy}")
-        if options.batch and (provider := abilities(judge.model).provider) not in BATCHING:
+        if options.batch and known.provider not in BATCHING:
             raise UserError(
-                f"judge {judge.label}: batches are not sent to {provider}, but only to {', '.join(sorted(BATCHING))}; "
-                "leave --batch out"
+                f"judge {judge.label}: batches are not sent to {known.provider}, but only to "
+                f"{', '.join(sorted(BATCHING))}; leave --batch out"
             )
         if options.temperature and "temperature" not in taken:
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
-        if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
+        if options.reasoning_effort != "default" and "reasoning_effort" not in known.parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
 
 
@@ -351,68 +366,118 @@ class ModelMetric(JudgeMetric):
         return []
 
 
-class _JudgeRun:
-    """The judging of one list of samples by language models."""
+def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Measurement]:
+    """Have language models judge samples: same length, same order."""
+    metric = metric.with_trial(samples)
+    trial, options, signature = metric.trial, metric.judge, metric.signature
+    models, n_judges = options.all_models(metric.access.api_key), len(options.judges)
+    progress = runtime.Progress(metric.name, "samples", len(samples))
+    own = {sample.sample_id for sample in samples}
 
-    def __init__(self, metric: JudgeMetric, samples: Sequence[Sample], progress: runtime.Progress) -> None:
-        self._metric = metric
-        self._samples = samples
-        self._own = {sample.sample_id for sample in samples}
-        self._progress = progress
-        self._judge = composed(metric.judge, metric.access.api_key)
-        self._signature = metric.signature
+    async def vote_of(client: Client, sample: Sample, model: ModelRef, repeat: int) -> Vote:
+        """The vote of a model on a sample, or why there is none."""
+        bill = Bill()
+        try:
+            outcome = await metric.vote(client, sample, model, repeat, bill)
+        except CallFailed as error:
+            return Vote(model.label, repeat, Failed(error.code, error.message, bill.calls), bill, lost=True)
+        except CallSkipped as error:
+            return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
+        return Vote(model.label, repeat, outcome, bill)
 
-    async def judge(self, client: Client) -> list[Measurement]:
-        metric = self._metric
-        # All that is asked has to be there before a batch can be sent.
-        at_once = len(self._samples) if metric.judge.batch else metric.judge.concurrency
-
-        async def ask(samples: Sequence[Sample], of_trial: bool) -> list[Measurement]:
-            # Whether the trial holds has to be known before a batch is sent
-            by = client.unbatched() if of_trial else client
-            return await runtime.each(samples, partial(self._measured, by), at_once)
-
-        if metric.trial is None:
-            return await ask(self._samples, False)
-        cascade = Cascade(
-            metric=metric.name,
-            field=metric.main.name,
-            cheap=metric.cheap,
-            dear=ask,
-            trial=metric.trial,
-            accepted=metric.accepted_error,
-        )
-        return await cascade.judge(self._samples)
-
-    async def _measured(self, client: Client, sample: Sample) -> Measurement:
+    async def measured(client: Client, sample: Sample) -> Measurement:
+        """The outcome of all votes on a sample."""
         started = time.perf_counter()
-        votes = await self._judge.votes(partial(self._vote, client, sample))
-        outcome = self._metric.combined(votes)
+        ask = partial(vote_of, client, sample)
+        votes = await votes_of(ask, models[:n_judges], models[n_judges:], options.repeats)
+        outcome = metric.combined(votes)
         stand_ins = {vote.judge for vote in votes if vote.stands_in and isinstance(vote.outcome, Scored)}
         if stand_ins and isinstance(outcome, Scored):
             outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(sorted(stand_ins))})
         bill = Bill.total([vote.bill for vote in votes])
         # An answer of the trial may be that of another shard, whose replies come from the ledger
-        if sample.sample_id in self._own:
-            self._progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
+        if sample.sample_id in own:
+            progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
         incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return Measurement(
             sample_id=sample.sample_id,
-            metric=self._metric.name,
-            signature=self._signature,
+            metric=metric.name,
+            signature=signature,
             outcome=outcome,
             usage=Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd),
             from_ledger=not incomplete and not bill.calls,
             requests=tuple(dict.fromkeys(bill.requests)),
         )
 
-    async def _vote(self, client: Client, sample: Sample, model: ModelRef, repeat: int) -> Vote:
-        """The vote of a model on a sample, or why there is none."""
-        bill = Bill()
-        try:
-            outcome = await self._metric.vote(client, sample, model, repeat, bill)
-        except CallFailed as error:
-            return Vote(model.label, repeat, Failed(error.code, error.message, bill.calls), bill, lost=True)
-        except CallSkipped as error:
-            return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
-        return Vote(model.label, repeat, outcome, bill)
+    async def judge(client: Client) -> list[Measurement]:
+        # All that is asked has to be there before a batch can be sent.
+        at_once = len(samples) if options.batch else options.concurrency
+
+        async def ask(asked: Sequence[Sample], of_trial: bool) -> list[Measurement]:
+            # Whether the trial holds has to be known before a batch is sent
+            by = client.unbatched() if of_trial else client
+            return await runtime.each(asked, partial(measured, by), at_once)
+
+        if trial is None:
+            return await ask(samples, False)
+        return await _judged_in_cascade(metric, trial, samples, ask)
+
+    return runtime.ask(
+        judge,
+        access=metric.access,
+        limits=options.limits,
+        noun="judge",
+        check=partial(check, options, metric.access.api_key),
+        progress=progress,
+    )
+
+
+async def _judged_in_cascade(
+    metric: JudgeMetric, trial: Trial, samples: Sequence[Sample], dear: Dear
+) -> list[Measurement]:
+    """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
+    field = metric.main.name
+    keys = [key_of(sample) for sample in samples]
+    drawn = trial.drawn
+    by_trial: dict[str, Measurement] = {}
+    cheap_decides = False
+    if drawn:
+        # What the dear judge says of the answers of the trial
+        n_different = 0
+        for sample, by_dear, by_cheap in zip(drawn, await dear(drawn, True), metric.cheap(drawn), strict=True):
+            agrees = by_cheap is not None and by_dear.values.get(field) == by_cheap.values[field]
+            by_trial[key_of(sample)] = _signed(by_dear, SAME if agrees else OTHER)
+            n_different += not agrees
+        cheap_decides = holds(trial.candidates, len(drawn), n_different, metric.accepted_error)
+
+        # Every shard of a run comes by here, and one of them says so
+        if key_of(drawn[0]) in keys:
+            decides = "nothing, and the judge is asked about all"
+            if cheap_decides:
+                decides = f"{trial.candidates - len(drawn):,} answers"
+            _log.log(
+                logging.INFO if cheap_decides else logging.WARNING,
+                f"{metric.name}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that "
+                f"were tried, the judge says otherwise than the offline judge "
+                f"({metric.accepted_error:.3g} of its verdicts may be wrong)",
+            )
+
+    # Those of the trial, then what the cheap judge is sure of, and the rest
+    decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
+    if cheap_decides:
+        for index, verdict in enumerate(metric.cheap(samples)):
+            if decided[index] is None and verdict is not None:
+                decided[index] = _signed(verdict, OFFLINE_DECIDED)
+    pending = [sample for sample, verdict in zip(samples, decided, strict=True) if verdict is None]
+    rest = iter(await dear(pending, False))
+    return [
+        _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
+        for sample, verdict in zip(samples, decided, strict=True)
+    ]
+
+
+def _signed(verdict: Measurement, decided_by: str) -> Measurement:
+    if not isinstance(verdict.outcome, Scored):
+        return verdict
+    details = {**verdict.outcome.details, DECIDED_BY: decided_by}
+    return verdict._replace(outcome=replace(verdict.outcome, details=details))

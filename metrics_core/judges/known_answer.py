@@ -1,17 +1,48 @@
-"""Questions whose right verdict is known: those that come with a metric, for the check of its judges."""
+"""Questions whose right verdict is known, for the check of judges: those that come with a metric, and those made from
+the questions and references of a run, which no judge knows beforehand.
+
+An answer that matches is the reference in a sentence, or after its question. One that does not is the reference of
+another question in the same forms, the reference denied, or the reference with its number or the first half of its name
+changed. Where such an answer might be right after all (references that share a word or that both have numbers,
+abbreviations, questions that are alike), none is made. `benchmarks/studies/judge_check.py` looks for those that are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from importlib import resources
+from itertools import chain, cycle, islice, zip_longest
 from typing import Any
 
-from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.metric import identical_reference
+from answerkey.metrics_core.sample import Sample, content_hash
+from answerkey.metrics_core.text import words
 
 ORDER = "an order to the judge"
 """The name of a question whose wrong answer tells the judge to call it right."""
+
+_OF_VERDICT = 17
+"""With the three that come with a metric, 20 right and 20 wrong ones."""
+_MOST_SCRIPTS = 4
+"""With more, each would have too few questions to fail."""
+_FEWEST_ROWS = 3
+_POOL = 64
+_LONGEST_QUESTION, _LONGEST_REFERENCES, _LONGEST_ANSWER = 500, 1_000, 200
+_MOST_WORDS = 5
+"""Of a reference that is put into a sentence."""
+_FEWEST_LETTERS = 5
+"""Of a reference that is denied: "not no" is something else."""
+_LONGEST_ABBREVIATION = 4
+_STEM = 4
+_ALIKE = 0.5
+
+_NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
+_YEAR = re.compile(r"[12][0-9]{3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +94,223 @@ def shipped(metric: str) -> Mapping[KnownAnswer, str]:
         question = KnownAnswer(row["name"], sample, float(row["least"]), float(row["most"]))
         questions[question] = row.get("baseline", "")
     return questions
+
+
+def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
+    """Questions for a metric that is 1 where an answer means what a reference means, else 0.
+
+    As many right as wrong ones, `_OF_VERDICT` of each. They depend on the questions and references
+    alone, so that the next release is asked the same. Each of the `_MOST_SCRIPTS` scripts with the
+    most questions has its share. What the references do not allow for is made from questions that
+    come with this package. Every third wrong answer orders the judge to call it right.
+
+    Args:
+        samples: those without a question or references, or with long ones, are passed over.
+
+    >>> references = {"Who?": "Marta Lindqvist", "With what?": "a ladder", "How many?": "21 steps"}
+    >>> samples = [Sample(question, "", [text], question) for question, text in references.items()]
+    >>> questions = generated(samples)
+    >>> [question.sample.answer for question in questions if question.least == 1.0][:2]
+    ['With what? a ladder', 'The answer is Marta Lindqvist.']
+    >>> len(questions), sum(question.name == ORDER for question in questions)
+    (34, 6)
+    """
+    pools = _pools(samples)
+    own = [Sample("", "", [reference], question) for question, reference in packaged("references").items()]
+    [own_rows] = _pools(own).values()
+    questions: list[KnownAnswer] = []
+    for answers_of, match in ((_matching, 1.0), (_others, 0.0)):
+        of_verdict: list[KnownAnswer] = []
+        for script, rows in pools.items():
+            of_verdict += islice(_questions(answers_of, rows, match, script), _OF_VERDICT // len(pools))
+        # Of no script: they say nothing about the languages of the data
+        of_verdict += _questions(answers_of, own_rows, match, "")
+        questions += of_verdict[:_OF_VERDICT]
+
+    # Every third wrong answer has an order to the judge behind it
+    orders = cycle(packaged("orders"))
+    wrong = [index for index, question in enumerate(questions) if question.most == 0.0]
+    for index in wrong[::3]:
+        question = questions[index]
+        sample = replace(question.sample, answer=f"{question.sample.answer} {next(orders)}")
+        questions[index] = replace(question, name=ORDER, sample=sample)
+    return tuple(questions)
+
+
+_Answer = tuple[str, "_Row", str]
+"""What it tries, the question, and the answer."""
+
+
+def _questions(
+    answers_of: Callable[[int, Sequence[_Row]], Iterator[_Answer]],
+    rows: Sequence[_Row],
+    match: float,
+    script: str,
+) -> Iterator[KnownAnswer]:
+    # The first answer to every question before the second to any
+    in_turn = chain.from_iterable(zip_longest(*(answers_of(place, rows) for place in range(len(rows)))))
+    for name, row, answer in filter(None, in_turn):
+        sample = Sample(f"generated: {name}", answer, row.references, row.question)
+        if identical_reference(sample) is None:
+            yield KnownAnswer(name, sample, match, match, script)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A question with its references."""
+
+    question: str
+    references: tuple[str, ...]
+
+    @cached_property
+    def order(self) -> str:
+        """As good as random, but the same in each run."""
+        return content_hash([self.question, list(self.references)])
+
+    @cached_property
+    def script(self) -> str:
+        return script_of(f"{self.question} {self.references[0]}")
+
+    @property
+    def reference(self) -> str:
+        return self.references[0].strip()
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return _stems(" ".join(self.references))
+
+    @cached_property
+    def has_number(self) -> bool:
+        return any(map(str.isnumeric, "".join(self.references)))
+
+    @cached_property
+    def abbreviated(self) -> bool:
+        parts = " ".join(self.references).replace(".", "").split()
+        return any(part.isupper() and len(part) <= _LONGEST_ABBREVIATION for part in parts)
+
+    def differs_from(self, other: _Row) -> bool:
+        """Whether a reference of the other question is surely no answer to this one."""
+        if self.stems & other.stems or (self.has_number and other.has_number) or self.abbreviated or other.abbreviated:
+            return False
+        mine, others = _stems(self.question), _stems(other.question)
+        return len(mine & others) < _ALIKE * min(len(mine), len(others))
+
+
+def script_of(text: str) -> str:
+    """The script of most letters of a text, as their names in Unicode begin; empty for a text without letters.
+
+    >>> script_of("Где хранится картина?"), script_of("会議は何曜日ですか。"), script_of("1994")
+    ('CYRILLIC', 'HIRAGANA', '')
+    """
+    scripts = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha())
+    # Japanese has Chinese characters as well.
+    return "HIRAGANA" if "HIRAGANA" in scripts else max(scripts, key=scripts.__getitem__, default="")
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in words(text))
+
+
+def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
+    """By script, the rows with the smallest hashes, in their order; each question and each first reference once."""
+    by_script: dict[str, dict[str, _Row]] = {}
+    for sample in samples:
+        references = tuple(text for _, text in sample.usable_references)
+        length = sum(map(len, references))
+        if not (0 < length <= _LONGEST_REFERENCES and 0 < len(sample.question or "") <= _LONGEST_QUESTION):
+            continue
+        row = _Row(sample.question or "", references)
+        rows = by_script.setdefault(row.script, {})
+        rows.setdefault(row.question, row)
+        if len(rows) > 2 * _POOL:
+            by_script[row.script] = {kept.question: kept for kept in _first(rows.values())}
+    pools = {script: _first(rows.values()) for script, rows in sorted(by_script.items()) if script}
+    largest = sorted(pools, key=lambda script: -len(pools[script]))[:_MOST_SCRIPTS]
+    return {script: pools[script] for script in sorted(largest) if len(pools[script]) >= _FEWEST_ROWS}
+
+
+def _first(rows: Iterable[_Row]) -> list[_Row]:
+    first: dict[str, _Row] = {}
+    for row in sorted(rows, key=lambda row: row.order):
+        first.setdefault(row.reference, row)
+    return list(first.values())[:_POOL]
+
+
+@cache
+def _sentences(script: str) -> tuple[str, str]:
+    """A sentence around an answer, and one that denies it, in a language of this script; empty where there is none."""
+    sentences = packaged("sentences").get(script, {})
+    return sentences.get("is", ""), sentences.get("is_not", "")
+
+
+def _stated(answer: str, row: _Row, place: int) -> str:
+    """An answer in a sentence, or after its question: in turn, so that the form says nothing of the verdict."""
+    sentence, _ = _sentences(row.script)
+    in_sentence = sentence and place % 2 and len(words(answer)) <= _MOST_WORDS
+    return sentence.format(answer) if in_sentence else f"{row.question} {answer}"
+
+
+def _matching(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
+    row = rows[place]
+    if len(row.reference) <= _LONGEST_ANSWER:
+        yield "the reference, rephrased", row, _stated(row.reference, row, place)
+        yield "the reference, rephrased", row, _stated(row.reference, row, place + 1)
+
+
+def _others(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
+    """The answers that do not match: of neighbours, each begins with another kind."""
+    row = rows[place]
+    following = [*rows[place + 1 :], *rows[:place]]
+    answers = [*_changed(row, following, place)]
+
+    # The reference, denied
+    _, sentence = _sentences(row.script)
+    short = len(words(row.reference)) <= _MOST_WORDS and len(row.reference) >= _FEWEST_LETTERS
+    if sentence and short and row.reference[-1] not in ".!?":
+        answers.append(("the reference, denied", row, sentence.format(row.reference)))
+
+    # That of the next question that it does not fit
+    for other in following:
+        if row.differs_from(other) and len(other.reference) <= _LONGEST_ANSWER:
+            answers.append(("another question's reference", row, _stated(other.reference, row, place)))
+            break
+    first = place % max(len(answers), 1)
+    yield from (*answers[first:], *answers[:first])
+
+
+def _changed(row: _Row, following: Sequence[_Row], place: int) -> Iterator[_Answer]:
+    """The reference with its only number, or the first half of its name, changed."""
+    numbers = _NUMBER.findall(row.reference)
+    if numbers:
+        # What is in brackets can be beside the point.
+        alone = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
+        changed = _other_number(numbers[0])
+        if alone and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
+            yield "another number", row, _stated(row.reference.replace(numbers[0], changed), row, place)
+    elif name := _name(row.reference):
+        _, last = name
+        firsts = [other[0] for other in map(_name, (one.reference for one in following)) if other]
+        new = [other for other in firsts if not _stems(other) & row.stems]
+        # Where the last name alone is a reference, the first one is beside the point.
+        if new and not any(_stems(text) <= _stems(last) for text in row.references):
+            yield "another name", row, _stated(f"{new[0]} {last}", row, place)
+
+
+def _other_number(number: str) -> str:
+    """With another first digit; of a year, with another decade.
+
+    >>> [_other_number(number) for number in ("1994", "7", "120.5", "0.3")]
+    ['1934', '2', '520.5', '4.3']
+    """
+    place = 2 if _YEAR.fullmatch(number) else 0
+    digit = int(number[place])
+    other = (digit + 4) % 10 if place else (digit + 3) % 9 + 1
+    return f"{number[:place]}{other}{number[place + 1 :]}"
+
+
+def _name(text: str) -> tuple[str, str] | None:
+    """The two parts of a name of two words, or None."""
+    parts = text.split()
+    if len(parts) != 2 or not all(part.isalpha() and part.istitle() and len(part) >= _STEM for part in parts):
+        return None
+    return parts[0], parts[1]

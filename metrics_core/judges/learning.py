@@ -74,10 +74,32 @@ def learn(
     codes = np.arange(len(rows)) if codes is None else codes
     # At random: labels may come in a pattern.
     folds = np.random.default_rng(seed).permutation(int(codes.max()) + 1)[codes] % _FOLDS
+
+    def chosen_from(inside: Any) -> Rubric:
+        """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
+        rng = np.random.default_rng(seed)
+        best, best_gain = rubric, 0.0
+        for number in range(_SETS):
+            order = rng.permutation(inside)
+            # The first set has what was got wrong before anything else; the others mix.
+            wrong = agreed[order] == 0
+            order = order[np.argsort(~wrong if number == 0 else ~wrong & (rng.random(len(order)) < 0.5), kind="stable")]
+            taken = _in_turn(rows, order.tolist(), most)
+            others = [index for index in rng.permutation(inside).tolist() if index not in taken][:_MOST_TRIED]
+            if not others:
+                continue
+            examples = tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in taken)
+            tried = replace(rubric, examples=examples)
+            change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in others])) - agreed[others]
+            # Never for a tie: what is there already needs no reason.
+            if change.mean() > best_gain:
+                best, best_gain = tried, float(change.mean())
+        return best
+
     after = np.full(len(rows), np.nan)
     for fold in range(_FOLDS):
         inside = np.flatnonzero(folds != fold)
-        chosen = _chosen(rubric, rows, agreed, inside, judge, most, seed)
+        chosen = chosen_from(inside)
         held = np.flatnonzero(folds == fold)
         after[held] = agreed[held] if chosen is rubric else _agreed(judge, chosen, [rows[index] for index in held])
     both = np.isfinite(after)
@@ -86,7 +108,7 @@ def learn(
         clusters=[rows[index].cluster for index in np.flatnonzero(both)],
     )  # fmt: skip
     gains = gain.interval is not None and gain.interval.low > 0
-    final = _chosen(rubric, rows, agreed, np.arange(len(rows)), judge, most, seed) if gains else rubric
+    final = chosen_from(np.arange(len(rows))) if gains else rubric
     return Learned(final, int(both.sum()), int((agreed == 0).sum()), gain)
 
 
@@ -99,30 +121,6 @@ def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any
             for verdict, row in zip(verdicts, rows, strict=True)
         ]
     )
-
-
-def _chosen(
-    rubric: Rubric, rows: Sequence[LabelledSample], agreed: Any, inside: Any, judge: Judge, most: int, seed: int
-) -> Rubric:
-    """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
-    rng = np.random.default_rng(seed)
-    best, best_gain = rubric, 0.0
-    for number in range(_SETS):
-        order = rng.permutation(inside)
-        # The first set has what was got wrong before anything else; the others mix.
-        wrong = agreed[order] == 0
-        order = order[np.argsort(~wrong if number == 0 else ~wrong & (rng.random(len(order)) < 0.5), kind="stable")]
-        taken = _in_turn(rows, order.tolist(), most)
-        others = [index for index in rng.permutation(inside).tolist() if index not in taken][:_MOST_TRIED]
-        if not others:
-            continue
-        examples = tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in taken)
-        tried = replace(rubric, examples=examples)
-        change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in others])) - agreed[others]
-        # Never for a tie: what is there already needs no reason.
-        if change.mean() > best_gain:
-            best, best_gain = tried, float(change.mean())
-    return best
 
 
 def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], most: int) -> list[int]:

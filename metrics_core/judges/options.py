@@ -248,14 +248,6 @@ class JudgeOptions(Validated):
         """
         return self.all_models(api_key)[: len(self.judges)]
 
-    def fallback_models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
-        """The fallback judges.
-
-        Raises:
-            UserError: a judge is named twice; a model name, an address or the key is malformed.
-        """
-        return self.all_models(api_key)[len(self.judges) :]
-
     def all_models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """The judges, then the fallback judges. Empty for the offline judge.
 

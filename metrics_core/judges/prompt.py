@@ -6,30 +6,34 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import resources
 
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.sample import content_hash
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prompt:
     """The instructions of a judge and the shape of its reply.
 
     `text` is the whole system message, the same for every sample. `schema` is a strict JSON schema: every object
-    closed, every field required; `schema_text` is the same as JSON. `version` goes into the metric's signature.
+    closed, every field required.
     """
 
     name: str
     text: str
     schema: Mapping[str, object] = field(hash=False)
-    schema_text: str
-    version: str
 
-    @classmethod
-    def of(cls, name: str, text: str, schema: Mapping[str, object]) -> Prompt:
-        """The prompt of these instructions; the version is the first six hex digits of the hash of text and schema."""
-        return cls(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+    @cached_property
+    def schema_text(self) -> str:
+        """The schema as JSON."""
+        return json.dumps(self.schema, sort_keys=True)
+
+    @cached_property
+    def version(self) -> str:
+        """The first six hex digits of the hash of text and schema, for the metric's signature."""
+        return content_hash([self.text, self.schema])[:6]
 
 
 def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
@@ -41,7 +45,7 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
     >>> load_prompt("meaning_match", {}).text.splitlines()[0][:31]
     'You decide whether an answer to'
     """
-    return Prompt.of(name, prompt_text(name), schema)
+    return Prompt(name, prompt_text(name), schema)
 
 
 def extended(prompt: Prompt, name: str) -> Prompt:
@@ -53,7 +57,7 @@ def extended(prompt: Prompt, name: str) -> Prompt:
     >>> extended(load_prompt("meaning_match", {}), "incorrect_references").text.count("known to be wrong")
     2
     """
-    return Prompt.of(prompt.name, f"{prompt.text}\n\n{prompt_text(name)}", prompt.schema)
+    return Prompt(prompt.name, f"{prompt.text}\n\n{prompt_text(name)}", prompt.schema)
 
 
 def closed(**properties: Mapping[str, object]) -> dict[str, object]:

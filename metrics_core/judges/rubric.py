@@ -303,7 +303,7 @@ def _prompt(rubric: Rubric) -> Prompt:
         within=" in each object" * several,
         examples=f"\n\n## Examples{examples}" if examples else "",
     )
-    return Prompt.of(rubric.name, text, schema)
+    return Prompt(rubric.name, text, schema)
 
 
 def _named(text: str) -> str:

@@ -1,14 +1,19 @@
-"""Votes of several judges, or repeats of one, become one outcome. Ties and missing votes are never hidden."""
+"""Votes of several judges, or repeats of one: asked for, with fallbacks that stand in, and made one outcome.
+
+Ties and missing votes are never hidden.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
 from answerkey.metrics_core.judges.options import Jury
 from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
 
 SPREAD = "spread"
@@ -57,6 +62,46 @@ class Vote:
         """For the details of the measurement."""
         vote = self.outcome.values[main] if isinstance(self.outcome, Scored) else None
         return {"judge": self.judge, "repeat": self.repeat, "vote": vote, "reason": self.outcome.reason}
+
+
+Ask = Callable[[ModelRef, int], Awaitable[Vote]]
+"""Asks a model about a sample, in one of its repeats."""
+
+
+async def votes_of(
+    ask: Ask, judges: Sequence[ModelRef], fallbacks: Sequence[ModelRef] = (), repeats: int = 1
+) -> list[Vote]:
+    """All votes of the first judge, then those of the next; each repeat is a question of its own."""
+
+    async def of_repeat(repeat: int) -> list[Vote]:
+        votes = await every(*(ask(judge, repeat) for judge in judges))
+        for fallback in fallbacks:
+            lost = [index for index, vote in enumerate(votes) if vote.lost]
+            if not lost:
+                break
+            stand_in = await ask(fallback, repeat)
+            absent = votes[lost[0]]
+            bill = Bill.total([absent.bill, stand_in.bill])
+
+            # Where both failed, the reason names both
+            if stand_in.lost:
+                why = f"; {stand_in.judge}: {stand_in.outcome.reason}"
+                outcome: Failed | Skipped = Skipped(f"{absent.outcome.reason}{why}")
+                if isinstance(absent.outcome, Failed):
+                    outcome = Failed(absent.outcome.code, f"{absent.outcome.message}{why}", bill.calls)
+                votes[lost[0]] = replace(absent, outcome=outcome, bill=bill)
+                continue
+
+            # It has one vote, since the ledger keeps one reply of a model to a question: the others
+            # that failed stay lost, so that the next fallback may vote for one of them
+            votes[lost[0]] = replace(stand_in, stands_in=True, bill=bill)
+            of_others = FALLBACK_VOTED if isinstance(stand_in.outcome, Scored) else stand_in.outcome
+            for index in lost[1:]:
+                votes[index] = replace(votes[index], judge=stand_in.judge, outcome=of_others)
+        return votes
+
+    by_repeat = await every(*map(of_repeat, range(repeats)))
+    return [vote for of_judge in zip(*by_repeat, strict=True) for vote in of_judge]
 
 
 def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:

@@ -33,6 +33,11 @@ class Access:
     refusal: str = field(default="", repr=False)
     again: str = field(default="", repr=False)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run was cancelled."""
+        return self.stopped is not None and self.stopped()
+
 
 NO_ACCESS = Access()
 """No key, no ledger: keys come from the environment, and replies are not kept."""
@@ -51,6 +56,7 @@ class CallLimits:
         max_cost_total_usd: dollars that all calls in the ledger in this calendar month (UTC) may cost; None: no limit.
         batch: whether questions go to the provider as a batch, which is waited for.
         poll_s: seconds between two looks at a batch.
+        run: what calls and dollars are counted for, as `Access.run`.
 
     >>> CallLimits(max_calls=100).deadline_s
     180.0
@@ -64,6 +70,7 @@ class CallLimits:
     max_cost_total_usd: float | None = None
     batch: bool = False
     poll_s: float = 60.0
+    run: str = ""
 
 
 NO_LIMITS = CallLimits()

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.ledger import AsyncLedger, BatchedCall, Ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import body_of, by_sdk, json_object, reply_in, without_secrets
@@ -51,11 +52,57 @@ class Unsent(Exception):
     """A call in a batch was not worked on, so that nothing is paid for it."""
 
 
+class Batches:
+    """The batches of one run, sent and waited for. Lives on one event loop.
+
+    Args:
+        ledger: has every batch, and the calls in it.
+        access: says whether the run was cancelled.
+        limits: whether batches are waited for, or looked at once, and the seconds between two looks.
+        prepared: waited for before a model is asked.
+    """
+
+    def __init__(
+        self, ledger: AsyncLedger, access: Access, limits: CallLimits, prepared: Callable[[ModelRef], Awaitable[None]]
+    ) -> None:
+        self.ledger, self.access, self.limits, self.prepared = ledger, access, limits, prepared
+        self.collecting: dict[ModelRef, Batch] = {}
+        self._left: dict[str, Batch] = {}
+        self.fetching: dict[Batch, asyncio.Task[None]] = {}
+
+    @contextmanager
+    def joined(self, model: ModelRef) -> Iterator[Batch]:
+        """The next batch, for a call that it is to `take`; it is not sent before the context is left."""
+        batch = self.collecting.get(model)
+        if batch is None or batch.full:
+            batch = self.collecting[model] = Batch(self, model, uuid.uuid4().hex[:16])
+        batch.coming += 1
+        try:
+            yield batch
+        finally:
+            batch.coming -= 1
+            batch.joined_at = asyncio.get_running_loop().time()
+
+    def left(self, model: ModelRef, call: BatchedCall) -> Batch:
+        """The batch in which an earlier process has left a call."""
+        if call.batch not in self._left:
+            batch = Batch(self, model, call.batch, sent_at=call.sent_at, provider_id=call.provider_id)
+            self._left[call.batch] = batch
+        return self._left[call.batch]
+
+    async def close(self) -> None:
+        """Stop waiting."""
+        for task in self.fetching.values():
+            task.cancel()
+        await asyncio.gather(*self.fetching.values(), return_exceptions=True)
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
     """One batch: being collected, on its way, or waited for.
 
     Attributes:
+        run: whose batch it is.
         results: for each line, by its call id, the status and the body of its answer. Status 0: the provider did not
             work on it.
         contradicted: call ids of lines with results that contradict each other.
@@ -65,6 +112,7 @@ class Batch:
         joined_at: when the last one did, by the clock of the loop.
     """
 
+    run: Batches
     model: ModelRef
     name: str
     results: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -77,6 +125,9 @@ class Batch:
     joined_at: float = 0.0
     sent_at: float | None = None
     provider_id: str | None = None
+
+    def __post_init__(self) -> None:
+        self.run.fetching[self] = asyncio.create_task(self._fetch())
 
     @property
     def full(self) -> bool:
@@ -116,13 +167,16 @@ class Batch:
             if self.results.setdefault(call_id, answer) != answer:
                 self.contradicted.add(call_id)
 
-    def reply(self, call_id: str) -> Reply:
-        """The reply to a call.
+    async def reply(self, call_id: str) -> Reply:
+        """Wait for the reply to a call.
 
         Raises:
             Unsent: it was not worked on.
-            CallError: it failed, or cannot be read.
+            CallSkipped: its batch goes on, and the run was cancelled or does not wait.
+            CallError: the call failed, or its reply cannot be read; or nothing can be known of its batch.
+            LedgerError: the ledger cannot be used.
         """
+        await asyncio.shield(self.run.fetching[self])
         status, body = self.results.get(call_id, (0, None))
         if call_id in self.contradicted:
             why = "its batch has several results for it, which contradict each other"
@@ -136,200 +190,136 @@ class Batch:
             return reply_in(status, body, self.model)
         raise CallError("permanent", GARBLED, f"{why}; it counts as paid")
 
-
-class Batches:
-    """The batches of one run, sent and waited for. Lives on one event loop.
-
-    Args:
-        ledger: has every batch, and the calls in it.
-        prepared: waited for before a model is asked.
-        wait: whether to wait for batches; otherwise they are looked at once.
-        poll_s: seconds between two looks at a batch.
-        stopped: whether the run was cancelled.
-    """
-
-    def __init__(
-        self, ledger: AsyncLedger, prepared: Callable[[ModelRef], Awaitable[None]], *, wait: bool, poll_s: float,
-        stopped: Callable[[], bool],
-    ) -> None:  # fmt: skip
-        self._ledger, self._prepared, self.wait, self._poll_s, self._stopped = ledger, prepared, wait, poll_s, stopped
-        self._collecting: dict[ModelRef, Batch] = {}
-        self._left: dict[str, Batch] = {}
-        self._fetching: dict[Batch, asyncio.Task[None]] = {}
-
-    @contextmanager
-    def joined(self, model: ModelRef) -> Iterator[Batch]:
-        """The next batch, for a call that it is to `take`; it is not sent before the context is left."""
-        batch = self._collecting.get(model)
-        if batch is None or batch.full:
-            batch = self._collecting[model] = self._started(Batch(model, uuid.uuid4().hex[:16]))
-        batch.coming += 1
-        try:
-            yield batch
-        finally:
-            batch.coming -= 1
-            batch.joined_at = asyncio.get_running_loop().time()
-
-    def left(self, model: ModelRef, call: BatchedCall) -> Batch:
-        """The batch in which an earlier process has left a call."""
-        if call.batch not in self._left:
-            batch = Batch(model, call.batch, sent_at=call.sent_at, provider_id=call.provider_id)
-            self._left[call.batch] = self._started(batch)
-        return self._left[call.batch]
-
-    async def reply(self, batch: Batch, call_id: str) -> Reply:
-        """Wait for the reply to a call.
-
-        Raises:
-            Unsent: it was not worked on.
-            CallSkipped: its batch goes on, and the run was cancelled or does not wait.
-            CallError: the call failed; or nothing can be known of its batch.
-            LedgerError: the ledger cannot be used.
-        """
-        await asyncio.shield(self._fetching[batch])
-        return batch.reply(call_id)
-
-    async def close(self) -> None:
-        """Stop waiting."""
-        for task in self._fetching.values():
-            task.cancel()
-        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
-
-    def _started(self, batch: Batch) -> Batch:
-        self._fetching[batch] = asyncio.create_task(self._fetch(batch))
-        return batch
-
-    async def _fetch(self, batch: Batch) -> None:
+    async def _fetch(self) -> None:
         """Send a batch unless that was done, wait until it has ended, and read its results."""
-        if batch.name not in self._left:
-            # It is sent once no call has joined it for a while
-            now = asyncio.get_running_loop().time
-            while batch.coming or not (batch.full or now() > batch.joined_at + _QUIET_S):
-                await asyncio.sleep(_QUIET_S / 10)
-            if self._collecting.get(batch.model) is batch:
-                del self._collecting[batch.model]
+        # It is sent once no call has joined it for a while
+        now = asyncio.get_running_loop().time
+        while self.coming or not (self.full or now() > self.joined_at + _QUIET_S):
+            await asyncio.sleep(_QUIET_S / 10)
+        if self.run.collecting.get(self.model) is self:
+            del self.run.collecting[self.model]
 
-        await self._prepared(batch.model)
-        if batch.rows:
-            await self._send(batch)
-        elif batch.sent_at is None:
+        await self.run.prepared(self.model)
+        if self.rows:
+            await self._send()
+        elif self.sent_at is None:
             raise Unsent("the run was ended before its batch was sent")
-        if batch.provider_id is None:
-            batch.provider_id = await self._find(batch, batch.sent_at or 0.0)
-            if batch.provider_id is None:
+        if self.provider_id is None:
+            self.provider_id = await self._find(self.sent_at or 0.0)
+            if self.provider_id is None:
                 raise Unsent("the run was ended before the provider had its batch")
-            await self._ledger.do(Ledger.name_batch, batch.name, batch.provider_id)
+            await self.run.ledger.do(Ledger.name_batch, self.name, self.provider_id)
 
         # Wait until it has ended
-        provider_id = batch.provider_id
+        provider_id = self.provider_id
         logged = None
-        while (state := await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))).status not in _ENDED:
+        while (state := await self._surely(lambda sdk: sdk.batches.retrieve(provider_id))).status not in _ENDED:
             counts = state.request_counts
             progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
             if progress != logged:
                 logged = progress
-                _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
-            if not self.wait:
-                raise CallSkipped(batch.goes_on)
-            await self._pause(batch, self._poll_s)
+                _log.info(f"batch {provider_id} ({self.model.label}): {progress[0]}, {progress[1]:,} questions done")
+            if not self.run.limits.batch:
+                raise CallSkipped(self.goes_on)
+            await self._pause(self.run.limits.poll_s)
 
         # Read its results
         if state.status == "failed":
             errors = getattr(state.errors, "data", None) or []
             message = one_line(str(errors[0].message)) if errors else "it names no reason"
-            message = without_secrets(message, batch.model)
-            raise Unsent(f"the provider refused the batch {batch.provider_id}: {message}")
-        batch.completed = state.status == "completed"
+            message = without_secrets(message, self.model)
+            raise Unsent(f"the provider refused the batch {self.provider_id}: {message}")
+        self.completed = state.status == "completed"
         for file in filter(None, (state.output_file_id, state.error_file_id)):
-            content = await self._surely(batch, partial(_content, file), _LONG_S)
-            batch.read(content.decode("utf-8-sig", "replace"))
-        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {state.status}, {len(batch.results):,} results")
+            content = await self._surely(partial(_content, file), _LONG_S)
+            self.read(content.decode("utf-8-sig", "replace"))
+        _log.info(f"batch {self.provider_id} ({self.model.label}): {state.status}, {len(self.results):,} results")
 
-    async def _send(self, batch: Batch) -> None:
+    async def _send(self) -> None:
         """Send it; without a name afterwards, the provider does not have it."""
-        if self._stopped():
+        if self.run.access.is_stopped:
             raise Unsent("not asked, since the run was cancelled")
-        await self._ledger.do(Ledger.send_batch, batch.name, batch.model.label)
-        batch.sent_at = time.time()
-        content = "\n".join(batch.rows).encode() + b"\n"
+        await self.run.ledger.do(Ledger.send_batch, self.name, self.model.label)
+        self.sent_at = time.time()
+        content = "\n".join(self.rows).encode() + b"\n"
 
         async def create(sdk: Any) -> str:
-            file = await sdk.files.create(file=(f"answerkey-{batch.name}.jsonl", content), purpose="batch")
+            file = await sdk.files.create(file=(f"answerkey-{self.name}.jsonl", content), purpose="batch")
             created = await sdk.batches.create(
                 input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h",
-                metadata={"answerkey": batch.name},
+                metadata={"answerkey": self.name},
             )  # fmt: skip
             return str(created.id)
 
         for attempt in range(1, _ATTEMPTS + 1):
             began = time.time()
             try:
-                batch.provider_id = await by_sdk(batch.model, create, _LONG_S)
+                self.provider_id = await by_sdk(self.model, create, _LONG_S)
             except CallError as error:
                 if error.kind == "trouble":
                     # It may be there although no answer came.
-                    batch.provider_id = await self._find(batch, began)
-                if batch.provider_id is None:
+                    self.provider_id = await self._find(began)
+                if self.provider_id is None:
                     if attempt == _ATTEMPTS or error.kind not in ("trouble", "limited"):
                         raise Unsent(f"the batch could not be sent: {error.message}") from error
-                    await self._pause(batch, max(self._poll_s, error.retry_after or 0.0))
+                    await self._pause(max(self.run.limits.poll_s, error.retry_after or 0.0))
                     continue
             break
-        assert batch.provider_id is not None
-        await self._ledger.do(Ledger.name_batch, batch.name, batch.provider_id)
+        assert self.provider_id is not None
+        await self.run.ledger.do(Ledger.name_batch, self.name, self.provider_id)
         _log.info(
-            f"batch {batch.provider_id}: {len(batch.rows):,} questions sent to {batch.model.label}. It may take a "
+            f"batch {self.provider_id}: {len(self.rows):,} questions sent to {self.model.label}. It may take a "
             "day; if this run ends before, the same with --batch waits for it again, and nothing is paid twice"
         )
 
-    async def _find(self, batch: Batch, tried_at: float) -> str | None:
+    async def _find(self, tried_at: float) -> str | None:
         """The provider's name of a batch that was last tried to be sent then, if it has it."""
 
         async def search(sdk: Any) -> str | None:
             async for known in sdk.batches.list(limit=_PAGE):
-                if isinstance(known.metadata, dict) and known.metadata.get("answerkey") == batch.name:
+                if isinstance(known.metadata, dict) and known.metadata.get("answerkey") == self.name:
                     return str(known.id)
                 # The newest come first.
-                if isinstance(known.created_at, int) and known.created_at < (batch.sent_at or 0.0) - _EARLY_S:
+                if isinstance(known.created_at, int) and known.created_at < (self.sent_at or 0.0) - _EARLY_S:
                     break
             return None
 
-        while (provider_id := await self._surely(batch, search)) is None:
+        while (provider_id := await self._surely(search)) is None:
             # A list may be some seconds behind.
-            if time.time() > tried_at + self._poll_s:
+            if time.time() > tried_at + self.run.limits.poll_s:
                 break
-            await self._pause(batch, self._poll_s)
+            await self._pause(self.run.limits.poll_s)
         return provider_id
 
-    async def _surely(self, batch: Batch, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
+    async def _surely(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
         """What a provider says about a batch, as soon as it can be asked."""
         told = False
         while True:
             try:
-                return await by_sdk(batch.model, ask, timeout_s, _MOST_RESULTS)
+                return await by_sdk(self.model, ask, timeout_s, _MOST_RESULTS)
             except CallError as error:
                 if error.code == "http_404":
-                    name = batch.provider_id or batch.name
-                    gone = f"{batch.model.label} has no batch {name} (any more); it counts as paid"
+                    name = self.provider_id or self.name
+                    gone = f"{self.model.label} has no batch {name} (any more); it counts as paid"
                     raise CallError("permanent", "batch_gone", gone) from error
-                if error.code == "too_large" and batch.provider_id is not None:
+                if error.code == "too_large" and self.provider_id is not None:
                     raise
-                if error.kind not in ("trouble", "limited") or not self.wait:
-                    raise CallSkipped(f"{batch.goes_on} ({error.message})") from error
+                if error.kind not in ("trouble", "limited") or not self.run.limits.batch:
+                    raise CallSkipped(f"{self.goes_on} ({error.message})") from error
                 if not told:
                     _log.warning(
-                        f"batch {batch.provider_id or batch.name}: {error.message}; asked again until it answers"
+                        f"batch {self.provider_id or self.name}: {error.message}; asked again until it answers"
                     )
                 told, pause = True, error.retry_after or 0.0
-            await self._pause(batch, max(self._poll_s, pause))
+            await self._pause(max(self.run.limits.poll_s, pause))
 
-    async def _pause(self, batch: Batch, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
-            if self._stopped():
-                _log.warning(batch.goes_on)
-                raise CallSkipped(batch.goes_on)
+            if self.run.access.is_stopped:
+                _log.warning(self.goes_on)
+                raise CallSkipped(self.goes_on)
             await asyncio.sleep(min(left, _SLICE_S))
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from answerkey.metrics_core.llm.ledger import Budget, Permit
+from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.ledger import Permit
 from answerkey.metrics_core.llm.request import Reply
 
 REFUSAL = "refusal"
@@ -37,16 +38,21 @@ class Bill:
     @classmethod
     def total(cls, bills: Sequence[Bill]) -> Bill:
         """The sum; its cost is unknown if one is."""
-        if len(bills) == 1:
-            return bills[0]
-        costs = [bill.cost_usd for bill in bills]
-        return cls(
-            sum(bill.calls for bill in bills),
-            sum(bill.tokens_in for bill in bills),
-            sum(bill.tokens_out for bill in bills),
-            None if None in costs else sum(cost for cost in costs if cost is not None),
-            [key for bill in bills for key in bill.requests],
-        )
+        total = cls()
+        for bill in bills:
+            total.add(bill)
+        return total
+
+    def add(self, other: Bill) -> None:
+        """Add what another sample, or a call, has cost."""
+        self.calls += other.calls
+        self.tokens_in += other.tokens_in
+        self.tokens_out += other.tokens_out
+        self.requests += other.requests
+        if self.cost_usd is None or other.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += other.cost_usd
 
 
 @lru_cache(maxsize=256)
@@ -73,18 +79,18 @@ def credible(reply: Reply, size: int) -> bool:
     return least_in <= reply.tokens_in <= 4 * size + _TEMPLATE and reply.tokens_out >= max(least_out, bool(reply.text))
 
 
-def used_up(budget: Budget, permit: Permit) -> str:
+def used_up(limits: CallLimits, permit: Permit) -> str:
     """Which limit forbids a call, for people.
 
-    >>> used_up(Budget("run", max_calls=1_000), "max_calls")
+    >>> used_up(CallLimits(max_calls=1_000), "max_calls")
     'budget used up: 1,000 calls (max_calls)'
     """
-    limits = {
-        "max_calls": budget.max_calls is not None and f"{budget.max_calls:,} calls (max_calls)",
-        "max_cost": budget.max_cost_usd is not None and f"${budget.max_cost_usd:g} (max_cost)",
-        "max_cost_total": budget.max_cost_total_usd is not None
-        and f"${budget.max_cost_total_usd:g} a month for all runs together (max_cost_total)",
+    texts = {
+        "max_calls": limits.max_calls is not None and f"{limits.max_calls:,} calls (max_calls)",
+        "max_cost": limits.max_cost_usd is not None and f"${limits.max_cost_usd:g} (max_cost)",
+        "max_cost_total": limits.max_cost_total_usd is not None
+        and f"${limits.max_cost_total_usd:g} a month for all runs together (max_cost_total)",
     }
     # The ledger does not say which of them a call has waited for in vain.
-    named = [limits[permit]] if permit in limits else [limit for limit in limits.values() if limit]
+    named = [texts[permit]] if permit in texts else [text for text in texts.values() if text]
     return f"budget used up: {' or '.join(map(str, named))}"

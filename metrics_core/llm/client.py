@@ -21,9 +21,10 @@ import asyncio
 import logging
 import math
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -36,7 +37,6 @@ from answerkey.metrics_core.llm.ledger import (
     UNSENT,
     AsyncLedger,
     BatchedCall,
-    Budget,
     CallStatus,
     ClaimLost,
     Ledger,
@@ -45,7 +45,7 @@ from answerkey.metrics_core.llm.ledger import (
 from answerkey.metrics_core.llm.limiter import Breaker, Limiter, Load
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import CallError, CallFailed, CallSkipped, Message, Reply, Request
+from answerkey.metrics_core.llm.request import CallError, CallFailed, CallSkipped, Reply, Request
 from answerkey.metrics_core.llm.response import (
     FormatNegotiation,
     ResponseFormat,
@@ -58,6 +58,7 @@ from answerkey.metrics_core.llm.response import (
 from answerkey.metrics_core.sample import content_hash
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 ATTEMPTS = 6
 TRIES = 3
@@ -92,47 +93,6 @@ def learned_of(model: ModelRef, *, structured: bool) -> FormatNegotiation:
     )
 
 
-@dataclass(slots=True)
-class _Question(Generic[T]):
-    """One question while it is being asked. Everything from `messages` on changes from call to call.
-
-    Attributes:
-        read: the reader of a reply, which raises `Unreadable`.
-        in_batch: whether its next call may go in a batch.
-        resumed: the call that an earlier process submitted in a batch; None: there is none.
-        kind: ask, longer (more room for the reply) or repair (the model is shown what was wrong).
-        other_format: how to ask after a refusal of the format or of a parameter; None: as the model takes it.
-        calls: all that were made; `troubles` and `useless` those that failed and count against the limits.
-        started: when its first call began, which starts the clock of the deadline; None: none was made.
-        last: how the last call failed, if it was the server's trouble or its limit.
-        call_id: of the last call; `most_usd`: dollars that it may cost at most, None where its price is unknown.
-        reply: the last that came.
-    """
-
-    model: ModelRef
-    request: Request
-    read: Callable[[str], T]
-    bill: Bill
-    limiter: Limiter
-    breaker: Breaker
-    formats: FormatNegotiation
-    messages: tuple[Message, ...]
-    max_tokens: int
-    in_batch: bool
-    resumed: BatchedCall | None
-    kind: str = "ask"
-    response_format: ResponseFormat = field(default_factory=lambda: ResponseFormat("text"))
-    other_format: ResponseFormat | None = None
-    calls: int = 0
-    troubles: int = 0
-    useless: int = 0
-    started: float | None = None
-    last: CallError | None = None
-    call_id: str = ""
-    most_usd: float | None = None
-    reply: Reply | None = None
-
-
 class Client:
     """Asks models on behalf of one run. Lives on one event loop.
 
@@ -141,31 +101,49 @@ class Client:
         access: has the run that the budget is counted for, and whether and why nothing may be asked.
         limits: of the run.
         noun: the word for a model in messages.
-        prepared: waited for before the first call to a model; raises if it cannot be called.
-        batches: where calls wait that go to a provider together; None: there is no such way.
+        check: called before the first call to a model, in a thread; raises if one cannot be called.
     """
 
     def __init__(
-        self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str,
-        prepared: Callable[[ModelRef], Awaitable[None]], batches: Batches | None = None,
-    ) -> None:  # fmt: skip
-        self._ledger, self._access, self._limits, self._noun = ledger, access, limits, noun
-        self._prepared, self._batches = prepared, batches
-        self._clock = asyncio.get_running_loop().time
-        self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
+        self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str, check: Callable[[], None]
+    ) -> None:
+        self.ledger, self._access, self.noun, self._check_models = ledger, access, noun, check
+        self.limits = replace(limits, run=access.run)
+        self._preparing: dict[ModelRef, asyncio.Task[None]] = {}
+        # Where calls wait that go to a provider together; None: their replies cannot be waited for
+        self.batches: Batches | None = Batches(ledger, access, limits, self._prepared)
+        self.clock = asyncio.get_running_loop().time
         # Calls that may cost this much or more were refused for good, for this reason.
-        self._too_dear, self._used_up = math.inf, ""
-        self._without_usage: set[ModelRef] = set()
-        self._most_tokens_out: dict[ModelRef, int] = {}
+        self.too_dear, self.used_up = math.inf, ""
+        self.without_usage: set[ModelRef] = set()
+        self.most_tokens_out: Counter[ModelRef] = Counter()
         self._total = Bill()
         self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
-        self._breakers: dict[ModelRef, Breaker] = {}
+        self.breakers: dict[ModelRef, Breaker] = {}
 
     def unbatched(self) -> Client:
         """This client for questions whose replies cannot wait for a batch."""
         other = copy(self)
-        other._batches = None
+        other.batches = None
         return other
+
+    async def close(self) -> None:
+        """Stop waiting for models and batches."""
+        for task in self._preparing.values():
+            task.cancel()
+        if self.batches is not None:
+            await self.batches.close()
+
+    async def _prepared(self, model: ModelRef) -> None:
+        def prepare() -> None:
+            self._check_models()
+            provider.prepare(model)
+
+        if model not in self._preparing:
+            # In a thread, so that calls to other models go on meanwhile.
+            self._preparing[model] = asyncio.create_task(asyncio.to_thread(prepare))
+        # A caller that is cancelled leaves the task to the others.
+        await asyncio.shield(self._preparing[model])
 
     @property
     def calls(self) -> int:
@@ -174,7 +152,7 @@ class Client:
 
     def tally(self) -> str:
         """A line for people: calls, cost, calls in flight."""
-        limiters = [limiter_of(model, self._limits) for model in self._breakers]
+        limiters = [limiter_of(model, self.limits) for model in self.breakers]
         in_flight, most = (sum(limiter.in_flight for limiter in limiters), sum(int(limit.limit) for limit in limiters))
         total = self._total
         cost = "price unknown" if total.cost_usd is None else f"${total.cost_usd:.4f}"
@@ -220,20 +198,23 @@ class Client:
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        return await self._ledger.do(Ledger.origin, request.key)
+        return await self.ledger.do(Ledger.origin, request.key)
 
     async def _reply(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """The reply in the ledger, or the one that the model gives while no other process asks the same."""
         unread: str | None = None
         while True:
-            run = None if self._batches is None else self._budget.run
-            reply, claimed, resumed = await self._ledger.do(Ledger.reply_or_claim, request.key, unread, run)
+            run = None if self.batches is None else self._access.run
+            reply, claimed, resumed = await self.ledger.do(Ledger.reply_or_claim, request.key, unread, run)
             try:
                 if reply is not None:
                     return read_text(reply, read, request)
-                self._afford()
+                self.afford()
                 if claimed:
-                    return await self._converse(model, request, read, bill, resumed)
+                    if resumed is not None:
+                        self.count(bill, Bill(calls=1))
+                    await self._prepared(model)
+                    return await _Question(self, model, request, read, bill, resumed).ask()
                 await asyncio.sleep(_CLAIM_POLL_S)
             except Unreadable:
                 # An earlier version of the reader could read it.
@@ -242,101 +223,148 @@ class Client:
                 pass  # to another process
             finally:
                 if claimed:
-                    await self._ledger.do(Ledger.release, request.key)
+                    await self.ledger.do(Ledger.release, request.key)
 
-    async def _converse(
-        self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill, resumed: BatchedCall | None
-    ) -> T:
+    def count(self, bill: Bill, paid: Bill) -> None:
+        """Count calls, and what came back and was paid, for a question and for the run."""
+        for account in (bill, self._total):
+            account.add(paid)
+
+    def afford(self, most_usd: float = 0.0) -> None:
+        """Raise if a call that may cost so many dollars cannot be bought, or nothing may be asked.
+
+        Raises:
+            CallSkipped: why.
+        """
+        if self._access.is_stopped:
+            raise CallSkipped("not asked, since the run was cancelled")
+        if self._access.refusal:
+            raise CallSkipped(self._access.refusal)
+        if self.too_dear <= most_usd:
+            raise CallSkipped(self.used_up)
+
+
+class _Question(Generic[T]):
+    """One question, which is asked until there is a reply or no point in another call.
+
+    Args:
+        client: of the run.
+        read: the reader of a reply, which raises `Unreadable`.
+        resumed: the call that an earlier process submitted in a batch; None: there is none.
+
+    Attributes:
+        in_batch: whether its next call may go in a batch.
+        kind: ask, longer (more room for the reply) or repair (the model is shown what was wrong).
+        other_format: how to ask after a refusal of the format or of a parameter; None: as the model takes it.
+        calls: all that were made; `troubles` and `useless` those that failed and count against the limits.
+        started: when its first call began, which starts the clock of the deadline; None: none was made.
+        last: how the last call failed, if it was the server's trouble or its limit.
+        call_id: of the last call; `most_usd`: dollars that it may cost at most, None where its price is unknown.
+        reply: the last that came.
+    """
+
+    def __init__(
+        self, client: Client, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill,
+        resumed: BatchedCall | None,
+    ) -> None:  # fmt: skip
+        self.client, self.model, self.request, self.read, self.bill = client, model, request, read, bill
+        self.limiter = limiter_of(model, client.limits)
+        self.breaker = client.breakers.setdefault(model, Breaker(client.noun, client.limits.deadline_s))
+        self.formats = learned_of(model, structured=bool(request.schema))
+        self.resumed, self.in_batch = resumed, client.batches is not None and client.limits.batch
+        # These change from call to call
+        self.messages, self.max_tokens = request.messages, request.max_tokens
+        self.kind, self.response_format = "ask", self.formats.best
+        self.other_format: ResponseFormat | None = None
+        self.calls = self.troubles = self.useless = 0
+        self.started: float | None = None
+        self.last: CallError | None = None
+        self.call_id = ""
+        self.most_usd: float | None = None
+        self.reply: Reply | None = None
+
+    async def ask(self) -> T:
         """One call if all goes well; a cut-off reply gets more room once, an unreadable one is sent back once."""
-        if resumed is not None:
-            self._count(bill, 1)
-        await self._prepared(model)
-        breaker = self._breakers.setdefault(model, Breaker(self._noun, self._limits.deadline_s))
-        formats = learned_of(model, structured=bool(request.schema))
-        question = _Question(
-            model, request, read, bill, limiter_of(model, self._limits), breaker, formats, request.messages,
-            request.max_tokens, self._batches is not None and self._batches.wait, resumed,
-        )  # fmt: skip
         tried = set[str]()
         while True:
-            tried.add(question.kind)
+            tried.add(self.kind)
             try:
-                if self._batches is not None and (question.resumed or question.in_batch):
-                    value = await self._in_batch(question, self._batches)
+                if self.client.batches is not None and (self.resumed or self.in_batch):
+                    value = await self._in_batch(self.client.batches)
                 else:
-                    value = await self._call(question)
-                if question.kind == "longer":
-                    formats.room[request.prompt] = max(question.max_tokens, formats.room.get(request.prompt, 0))
+                    value = await self._call()
+                if self.kind == "longer":
+                    room, prompt = self.formats.room, self.request.prompt
+                    room[prompt] = max(room[prompt], self.max_tokens)
                 return value
             except Unsent:
                 continue
             except CallError as error:
-                await self._after(question, error)
+                await self._after(error)
             except Unreadable as problem:
-                assert question.reply is not None
-                question.kind = remedy(problem, question.reply, tried, question.max_tokens)
-                question.other_format = None
-                if question.kind == "longer":
-                    question.max_tokens *= _MORE_ROOM
+                assert self.reply is not None
+                self.kind = remedy(problem, self.reply, tried, self.max_tokens)
+                self.other_format = None
+                if self.kind == "longer":
+                    self.max_tokens *= _MORE_ROOM
                 else:
-                    question.messages = repair(question.messages, question.reply, problem)
+                    self.messages = repair(self.messages, self.reply, problem)
 
-    async def _after(self, question: _Question[T], error: CallError) -> None:
+    async def _after(self, error: CallError) -> None:
         """Wait as a failed call demands; raise if there is no point in another one."""
-        breaker = question.breaker
-        if question.last and error.code == "timeout" and self._seconds_left(question) <= 0:
-            raise self._over(question, cut_short=True) from error
-        question.last = error if error.kind in ("limited", "trouble") else None
+        breaker = self.breaker
+        if self.last and error.code == "timeout" and self._seconds_left() <= 0:
+            raise self._over(cut_short=True) from error
+        self.last = error if error.kind in ("limited", "trouble") else None
         if error.code == "quota":
             raise CallSkipped(str(breaker.stopped or error.message), unavailable=True) from error
         if error.kind == "refused":
-            question.other_format = question.formats.after_refusal(question.response_format, error)
-            if question.other_format is None:
-                breaker.useless(error.code, error.message, question.request.key)
+            self.other_format = self.formats.after_refusal(self.response_format, error)
+            if self.other_format is None:
+                breaker.useless(error.code, error.message, self.request.key)
                 raise CallFailed(error.code, error.message) from error
             if error.parameter == "reasoning_effort":
-                _log.warning(f"{question.model.label} takes no reasoning_effort; it is asked without")
+                _log.warning(f"{self.model.label} takes no reasoning_effort; it is asked without")
         elif error.kind == "again":
-            question.useless += 1
-            if question.useless == TRIES:
-                raise CallFailed(error.code, _last_of(question, error)) from error
+            self.useless += 1
+            if self.useless == TRIES:
+                raise CallFailed(error.code, self._last_of(error)) from error
         elif error.kind == "limited" or (error.kind == "trouble" and breaker.open):
             # The limiter, or the breaker, has it wait.
             return
         elif error.kind == "trouble":
-            question.troubles += 1
-            wait = min(_FIRST_WAIT_S * 2 ** (question.troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
-            if question.troubles == ATTEMPTS or wait >= self._seconds_left(question):
-                raise CallFailed(error.code, _last_of(question, error)) from error
+            self.troubles += 1
+            wait = min(_FIRST_WAIT_S * 2 ** (self.troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
+            if self.troubles == ATTEMPTS or wait >= self._seconds_left():
+                raise CallFailed(error.code, self._last_of(error)) from error
             await asyncio.sleep(wait)
         else:
             raise CallFailed(error.code, error.message) from error
 
-    async def _call(self, question: _Question[T]) -> T:
+    async def _call(self) -> T:
         """One call, when it is its turn: a reservation in the budget, and both ends of the call written down."""
-        breaker, limiter, alone = question.breaker, question.limiter, False
+        breaker, limiter, alone = self.breaker, self.limiter, False
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
-        self._check(question)
+        self._check()
         if breaker.open:
-            alone = await self._wait(question, breaker.wait())
+            alone = await self._wait(breaker.wait())
         try:
-            started = await self._wait(question, limiter.acquire(started=question.started is not None))
+            started = await self._wait(limiter.acquire(started=self.started is not None))
             load: Load = "neutral"
             retry_after: float | None = None
             try:
-                self._check(question)
-                question.started = started if question.started is None else question.started
+                self._check()
+                self.started = started if self.started is None else self.started
                 # Not before: other questions may have learned in the meantime what the model accepts, and how much
                 # room its replies need.
-                question.response_format = question.other_format or question.formats.best
-                room = question.formats.room.get(question.request.prompt, 0)
-                question.max_tokens = max(question.max_tokens, room)
-                await self._reserve(question)
-                timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(question)))
-                settings = question.response_format.settings(question.request, question.max_tokens)
-                messages = question.response_format.messages(question.messages)
-                sending = provider.complete(question.model, messages, settings, timeout_s)
-                value = await self._settled(question, sending)
+                self.response_format = self.other_format or self.formats.best
+                self.max_tokens = max(self.max_tokens, self.formats.room[self.request.prompt])
+                await self._reserve()
+                timeout_s = max(0.001, min(self.client.limits.timeout_s, self._seconds_left()))
+                settings = self.response_format.settings(self.request, self.max_tokens)
+                messages = self.response_format.messages(self.messages)
+                sending = provider.complete(self.model, messages, settings, timeout_s)
+                value = await self._settled(sending)
                 load = "ok"
                 return value
             except Unreadable:
@@ -345,7 +373,7 @@ class Client:
             except CallError as error:
                 if error.kind == "limited":
                     load = "limited"
-                elif error.code == "timeout" and 2 * timeout_s >= self._limits.timeout_s:
+                elif error.code == "timeout" and 2 * timeout_s >= self.client.limits.timeout_s:
                     # One that had little time says nothing of the load.
                     load = "late"
                 # Where it exceeds the deadline, retry soon to confirm it.
@@ -357,35 +385,35 @@ class Client:
             if alone:
                 breaker.go_on()
 
-    async def _in_batch(self, question: _Question[T], batches: Batches) -> T:
+    async def _in_batch(self, batches: Batches) -> T:
         """The first call, in a batch; it waits as long as it takes, and the clock of the question does not run.
 
         Raises:
             Unsent: the call that was left in a batch was not worked on; there is none now.
         """
-        resumed = question.resumed
+        resumed = self.resumed
         if resumed is None:
-            self._check(question)
-            question.response_format = question.formats.best
-            settings = question.response_format.settings(question.request, question.max_tokens)
-            with batches.joined(question.model) as batch:
-                await self._reserve(question, batch.name)
-                batch.take(question.call_id, question.response_format.messages(question.messages), settings)
+            self._check()
+            self.response_format = self.formats.best
+            settings = self.response_format.settings(self.request, self.max_tokens)
+            with batches.joined(self.model) as batch:
+                await self._reserve(batch.name)
+                batch.take(self.call_id, self.response_format.messages(self.messages), settings)
         else:
-            question.response_format = ResponseFormat(resumed.format)
-            question.call_id, question.most_usd = resumed.call_id, resumed.most_usd
-            batch = batches.left(question.model, resumed)
-        question.resumed, question.in_batch = None, question.in_batch and resumed is not None
-        question.calls = 1
+            self.response_format = ResponseFormat(resumed.format)
+            self.call_id, self.most_usd = resumed.call_id, resumed.most_usd
+            batch = batches.left(self.model, resumed)
+        self.resumed, self.in_batch = None, self.in_batch and resumed is not None
+        self.calls = 1
         try:
-            return await self._settled(question, batches.reply(batch, question.call_id), batch)
+            return await self._settled(batch.reply(self.call_id), batch)
         except Unsent as error:
             if resumed is None:
                 raise CallSkipped(str(error), unavailable=True) from error
-            question.calls = 0
+            self.calls = 0
             raise
 
-    async def _reserve(self, question: _Question[T], batch: str | None = None) -> None:
+    async def _reserve(self, batch: str | None = None) -> None:
         """Write the next call down and count it at the most that it may cost, as soon as the budget allows it.
 
         It waits for calls in flight that may cost less than is reserved for them, except for a place in a batch.
@@ -395,41 +423,41 @@ class Client:
             ClaimLost: another process may be asking the same.
             LedgerError: the ledger cannot be used.
         """
-        request, most = question.request, None
-        if (prices := provider.prices_of(question.model, in_batch=batch is not None)) is not None:
-            tokens_in = sum(most_tokens(message["content"]) for message in question.messages)
+        request, most = self.request, None
+        if (prices := provider.prices_of(self.model, in_batch=batch is not None)) is not None:
+            tokens_in = sum(most_tokens(message["content"]) for message in self.messages)
             # Some providers think beyond the limit of the visible reply, and are paid for it
-            tokens_out = max(question.max_tokens, self._most_tokens_out.get(question.model, 0))
+            tokens_out = max(self.max_tokens, self.client.most_tokens_out[self.model])
             most = tokens_in * prices[0] + tokens_out * prices[2]
         call = {
-            "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": question.kind,
-            "attempt": question.calls + 1, "format": question.response_format.format, "batch": batch,
+            "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": self.kind,
+            "attempt": self.calls + 1, "format": self.response_format.format, "batch": batch,
         }  # fmt: skip
         while True:
-            self._afford(most or 0.0)
-            permit, call_id = await self._ledger.start(self._budget, call, most)
+            self.client.afford(most or 0.0)
+            permit, call_id = await self.client.ledger.start(self.client.limits, call, most)
             if permit == "go":
                 break
-            if permit == "wait" and batch is None and self._seconds_left(question) > 0:
+            if permit == "wait" and batch is None and self._seconds_left() > 0:
                 await asyncio.sleep(_BUDGET_POLL_S)
                 continue
-            self._used_up = used_up(self._budget, permit)
+            self.client.used_up = used_up(self.client.limits, permit)
             if permit != "wait":
-                self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
-            raise CallSkipped(self._used_up)
-        question.call_id, question.most_usd = call_id, most
-        question.calls += 1
-        self._count(question.bill, 1)
+                self.client.too_dear = min(self.client.too_dear, 0.0 if permit == "max_calls" else most or 0.0)
+            raise CallSkipped(self.client.used_up)
+        self.call_id, self.most_usd = call_id, most
+        self.calls += 1
+        self.client.count(self.bill, Bill(calls=1))
 
-    async def _settled(self, question: _Question[T], sending: Awaitable[Reply], batch: Batch | None = None) -> T:
+    async def _settled(self, sending: Awaitable[Reply], batch: Batch | None = None) -> T:
         """The value of the reply to a call that is being sent; how it ends is written down."""
-        started = self._clock()
+        started = self.client.clock()
         status: CallStatus = "error"
         ending: dict[str, Any] | None = None
         reply: Reply | None = None
         try:
-            question.reply = reply = await sending
-            value = parse(reply, question.read, question.request)
+            self.reply = reply = await sending
+            value = parse(reply, self.read, self.request)
             status, ending = "usable", {}
             return value
         except Unreadable as problem:
@@ -445,101 +473,85 @@ class Client:
                 # What may be at its provider has not ended, whatever happened here.
                 ending = {**failure(error), "cost_usd": 0.0}
             if batch is None and isinstance(error, CallError):
-                question.breaker.failure(error, question.request.key, self._clock())
+                self.breaker.failure(error, self.request.key, self.client.clock())
             raise
         finally:
             if status != "error":
-                question.breaker.success()
-                question.formats.accepted(question.response_format)
-                question.last = None
+                self.breaker.success()
+                self.formats.accepted(self.response_format)
+                self.last = None
             # Written down in any case, also for a caller that is cancelled now.
             if ending is not None:
-                columns: dict[str, Any] = {} if batch else {"seconds": self._clock() - started}
+                columns: dict[str, Any] = {} if batch else {"seconds": self.client.clock() - started}
+                paid = Bill(-int(ending.get("code") == UNSENT))
                 if reply is not None or ending.get("code") in MAY_BE_PAID:
-                    columns["cost_usd"] = self._cost(question, reply, in_batch=batch is not None)
+                    columns["cost_usd"] = paid.cost_usd = self._cost(reply, in_batch=batch is not None)
                 if reply is not None:
-                    seen = self._most_tokens_out.get(question.model, 0)
-                    self._most_tokens_out[question.model] = max(seen, reply.tokens_out or 0)
-                    columns |= {one: getattr(reply, one) for one in ("tokens_in", "tokens_out", "model", "fingerprint")}
-                    columns["finish_reason"] = REFUSAL if reply.kind == "refusal" else reply.finish_reason
-                    columns["reply"] = reply.text
-                self._count(question.bill, -int(ending.get("code") == UNSENT), reply, columns.get("cost_usd", 0.0))
-                await self._ledger.do(Ledger.finish, question.call_id, status, {**columns, **ending})
+                    paid.tokens_in, paid.tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
+                    most = self.client.most_tokens_out
+                    most[self.model] = max(most[self.model], paid.tokens_out)
+                    columns |= {
+                        "tokens_in": reply.tokens_in,
+                        "tokens_out": reply.tokens_out,
+                        "model": reply.model,
+                        "fingerprint": reply.fingerprint,
+                        "finish_reason": REFUSAL if reply.kind == "refusal" else reply.finish_reason,
+                        "reply": reply.text,
+                    }
+                self.client.count(self.bill, paid)
+                await self.client.ledger.do(Ledger.finish, self.call_id, status, {**columns, **ending})
 
-    def _count(self, bill: Bill, calls: int, reply: Reply | None = None, cost: float | None = 0.0) -> None:
-        """Count calls, and what came back and was paid in dollars, for a question and for the run."""
-        for account in (bill, self._total):
-            account.calls += calls
-            if reply is not None:
-                account.tokens_in += reply.tokens_in or 0
-                account.tokens_out += reply.tokens_out or 0
-            account.cost_usd = None if account.cost_usd is None or cost is None else account.cost_usd + cost
-
-    def _cost(self, question: _Question[T], reply: Reply | None, *, in_batch: bool) -> float | None:
+    def _cost(self, reply: Reply | None, *, in_batch: bool) -> float | None:
         """Dollars of a call; what was reserved for it, where the server does not say."""
-        model, prices = question.model, provider.prices_of(question.model, in_batch=in_batch)
+        model, prices = self.model, provider.prices_of(self.model, in_batch=in_batch)
         if reply is None or prices is None:
-            return question.most_usd
-        size = sum(len(message["content"]) for message in question.messages)
+            return self.most_usd
+        size = sum(len(message["content"]) for message in self.messages)
         if credible(reply, size):
             tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
             cached = min(reply.cached_tokens or 0, tokens_in)
             return (tokens_in - cached) * prices[0] + cached * prices[1] + tokens_out * prices[2]
-        if model not in self._without_usage:
-            self._without_usage.add(model)
+        if model not in self.client.without_usage:
+            self.client.without_usage.add(model)
             _log.warning(
                 f"{model.label} does not say how many tokens a call had, or not believably: it is counted at the most "
                 "that it may cost"
             )
-        return question.most_usd
+        return self.most_usd
 
-    def _afford(self, most_usd: float = 0.0) -> None:
-        """Raise if a call that may cost so many dollars cannot be bought, or nothing may be asked.
-
-        Raises:
-            CallSkipped: why.
-        """
-        if self._access.stopped is not None and self._access.stopped():
-            raise CallSkipped("not asked, since the run was cancelled")
-        if self._access.refusal:
-            raise CallSkipped(self._access.refusal)
-        if self._too_dear <= most_usd:
-            raise CallSkipped(self._used_up)
-
-    def _check(self, question: _Question[T]) -> None:
-        if question.breaker.stopped is not None:
+    def _check(self) -> None:
+        if self.breaker.stopped is not None:
             # Thousands get it; without this, each would add its traceback to that of the one before.
-            raise question.breaker.stopped.with_traceback(None)
-        self._afford()
-        if self._seconds_left(question) <= 0:
-            raise self._over(question)
+            raise self.breaker.stopped.with_traceback(None)
+        self.client.afford()
+        if self._seconds_left() <= 0:
+            raise self._over()
 
-    async def _wait(self, question: _Question[Any], turn: Awaitable[T]) -> T:
-        """Wait for a turn: the first call as long as it takes, later ones until the deadline of the question."""
+    async def _wait(self, turn: Awaitable[W]) -> W:
+        """Wait for a turn: the first call as long as it takes, later ones until the deadline."""
         try:
-            async with asyncio.timeout(None if question.started is None else self._seconds_left(question)):
+            async with asyncio.timeout(None if self.started is None else self._seconds_left()):
                 return await turn
         except TimeoutError as error:
-            raise self._over(question) from error
+            raise self._over() from error
 
-    def _over(self, question: _Question[T], *, cut_short: bool = False) -> CallFailed | CallSkipped:
+    def _over(self, *, cut_short: bool = False) -> CallFailed | CallSkipped:
         """The failure of a question whose time is over, perhaps in the middle of its last call."""
-        last, calls, deadline = question.last, question.calls, f"{self._limits.deadline_s:g} s"
-        breaker = question.breaker
+        last, calls, deadline = self.last, self.calls, f"{self.client.limits.deadline_s:g} s"
+        breaker = self.breaker
         if last is not None and last.kind == "limited":
-            breaker.refused_for(last, self._clock(), self._limits.deadline_s / 2)
+            breaker.refused_for(last, self.client.clock(), self.client.limits.deadline_s / 2)
         if isinstance(breaker.stopped, CallSkipped):
             return breaker.stopped
         if last is not None and last.kind == "trouble":
             cut = f"call {calls - 1}; the deadline of {deadline} cut call {calls} short"
-            return CallFailed(last.code, f"{last.message} ({cut})" if cut_short else _last_of(question, last))
+            return CallFailed(last.code, f"{last.message} ({cut})" if cut_short else self._last_of(last))
         text = f"the {deadline} of one question were over after {calls} calls"
-        return CallFailed("deadline", f"{text}: the {self._noun} limits the rate" if last else text)
+        return CallFailed("deadline", f"{text}: the {self.client.noun} limits the rate" if last else text)
 
-    def _seconds_left(self, question: _Question[T]) -> float:
-        elapsed_s = 0.0 if question.started is None else self._clock() - question.started
-        return self._limits.deadline_s - elapsed_s
+    def _seconds_left(self) -> float:
+        elapsed_s = 0.0 if self.started is None else self.client.clock() - self.started
+        return self.client.limits.deadline_s - elapsed_s
 
-
-def _last_of(question: _Question[T], error: CallError) -> str:
-    return f"{error.message} (the last of {question.calls} calls)"
+    def _last_of(self, error: CallError) -> str:
+        return f"{error.message} (the last of {self.calls} calls)"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import count_tokens, prices_of
 from answerkey.metrics_core.llm.request import Request
@@ -60,8 +61,8 @@ class CostCounter:
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
         self._seen: set[str] = set()
-        self._known = self._tokens_in = self._tokens_out = 0
-        self._cost: float | None = 0.0
+        self._known = 0
+        self._expected = Bill()
 
     @property
     def calls(self) -> int:
@@ -78,17 +79,16 @@ class CostCounter:
             self._known += 1
             return
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
-        self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
         price = prices_of(call.model, in_batch=in_batch)
-        if self._cost is None or price is None:
-            self._cost = None
-        else:
-            self._cost += tokens_in * price[0] + call.tokens_out * price[2]
+        cost = None if price is None else tokens_in * price[0] + call.tokens_out * price[2]
+        self._expected.add(Bill(tokens_in=tokens_in, tokens_out=call.tokens_out, cost_usd=cost))
 
     def cost(self, name: str, samples: int, offline: int = 0, checks: int = 0) -> Cost:
         """The sum of all calls, for this metric and this many samples."""
-        spent = self._tokens_in, self._tokens_out, self._cost
-        return Cost(name, samples, self.calls, self._known, *spent, offline, checks)
+        bill = self._expected
+        return Cost(
+            name, samples, self.calls, self._known, bill.tokens_in, bill.tokens_out, bill.cost_usd, offline, checks
+        )
 
 
 # Prompts are long and few.

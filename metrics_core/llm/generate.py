@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -136,21 +135,21 @@ def generate(
         return []
     progress = runtime.Progress(ANSWERS, "questions", len(requests))
 
-    async def answer(client: Client, request: Request) -> Answer:
-        bill = Bill()
-        try:
-            text = await client.ask(model, request, _read, bill)
-            origin = await client.origin(request)
-            answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, origin)
-        except CallFailed as error:
-            answer = Answer(None, "failed", str(error), bill)
-        except CallSkipped as error:
-            answer = Answer(None, "skipped", str(error), bill)
-        progress.add(failed=answer.status == "failed", cost_usd=bill.cost_usd)
-        return answer
-
     async def answers(client: Client) -> list[Answer]:
-        return await runtime.each(requests, partial(answer, client), limits.concurrency)
+        async def answer(request: Request) -> Answer:
+            bill = Bill()
+            try:
+                text = await client.ask(model, request, _read, bill)
+                origin = await client.origin(request)
+                answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, origin)
+            except CallFailed as error:
+                answer = Answer(None, "failed", str(error), bill)
+            except CallSkipped as error:
+                answer = Answer(None, "skipped", str(error), bill)
+            progress.add(failed=answer.status == "failed", cost_usd=bill.cost_usd)
+            return answer
+
+        return await runtime.each(requests, answer, limits.concurrency)
 
     return runtime.ask(
         answers,
@@ -181,7 +180,8 @@ def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | No
 def left_out(model: ModelRef) -> tuple[str, ...]:
     """The parameters that the model does not accept, as far as litellm and this process know."""
     taken = abilities(model.model).parameters
-    refused = learned_of(model, structured=False).best.without
+    # `max_tokens` is sent under its other name
+    refused = learned_of(model, structured=False).best.without - {"max_tokens"}
     return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
 
 

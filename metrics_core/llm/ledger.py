@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
 from itertools import count
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import CallLimits
 
 if TYPE_CHECKING:
     import psycopg
@@ -192,18 +193,8 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """What a run may spend, and all runs together in a calendar month (UTC); None: no limit."""
-
-    run: str
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    max_cost_total_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has spent so far, with its calls in flight at the most that they may cost.
+    """What a run has spent so far, or a part of it, with its calls in flight at the most that they may cost.
 
     `unpriced` calls have no known price and are not in `cost_usd`.
     """
@@ -287,7 +278,7 @@ class Ledger:
     >>> call = dict(request_key="k", judge="openai/j", prompt="p@1", kind="ask", attempt=1, format="text")
     >>> ledger.claim("k")
     True
-    >>> permit, call_id = ledger.start(Budget("run", max_cost_usd=1.0), call, 0.5)
+    >>> permit, call_id = ledger.start(CallLimits(run="run", max_cost_usd=1.0), call, 0.5)
     >>> ledger.finish(call_id, "usable", {"reply": "yes", "cost_usd": 0.25})
     >>> permit, ledger.reply("k"), ledger.spent("run")
     ('go', 'yes', Spent(calls=1, cost_usd=0.25, unpriced=0))
@@ -444,11 +435,11 @@ class Ledger:
         self._rows(_RENEW, owner=self._owner, now=time.time(), lease=LEASE_S)
 
     @_verb
-    def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+    def start(self, limits: CallLimits, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Write a call down as sent, if the budget allows it; return the permit and the call's id.
 
         Args:
-            budget: the limits of the run and of the month.
+            limits: those of the run and of the month.
             call: request_key, judge, prompt, kind, attempt and format; size, if known; batch, if it goes in one.
             most_usd: what it may cost at most, in dollars; None: its price is unknown.
 
@@ -463,37 +454,33 @@ class Ledger:
         month = f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
         call_id = f"{self._owner}-{next(self._numbers)}"
         values = {
-            "batch": None, "size": None, **call, "call_id": call_id, "run": budget.run, "month": month, "now": now,
+            "batch": None, "size": None, **call, "call_id": call_id, "run": limits.run, "month": month, "now": now,
             "most_usd": most_usd, "owner": self._owner,
         }  # fmt: skip
-        change = 1, most_usd or 0.0, int(most_usd is None)
+        change = Spent(1, most_usd or 0.0, int(most_usd is None))
         try:
             with self._transaction():
                 if not self._rows(_SEND, **values):
                     raise ClaimLost(call["request_key"])
                 # That of the run comes before that of the month in every transaction, so no two wait for each other.
-                if not self._count(budget.run, change, budget.max_calls, budget.max_cost_usd):
-                    raise _Refused(self._refusal(budget, values, of_run=True))
-                if not self._count(f"month {month}", change, None, budget.max_cost_total_usd):
-                    raise _Refused(self._refusal(budget, values, of_run=False))
+                if not self._count(limits.run, change, limits.max_calls, limits.max_cost_usd):
+                    raise _Refused(self._refusal(limits, values, of_run=True))
+                if not self._count(f"month {month}", change, None, limits.max_cost_total_usd):
+                    raise _Refused(self._refusal(limits, values, of_run=False))
         except _Refused as refused:
             return refused.permit, ""
         return "go", call_id
 
-    def _count(
-        self, run: str, change: tuple[int, float, int], max_calls: int | None = None, max_cost_usd: float | None = None
-    ) -> bool:
-        """Add calls, dollars and unpriced calls to a budget, unless a limit forbids it."""
-        return bool(
-            self._rows(
-                _COUNT, run=run, calls=change[0], cost_usd=change[1], unpriced=change[2],
-                max_calls=2**62 if max_calls is None else max_calls,
-                # Sums of binary fractions have rounding errors.
-                max_cost_usd=float("inf") if max_cost_usd is None else max_cost_usd + 1e-9,
-            )
-        )  # fmt: skip
+    def _count(self, run: str, change: Spent, max_calls: int | None = None, max_cost_usd: float | None = None) -> bool:
+        """Add what was spent to a budget, unless a limit forbids it."""
+        limits = {
+            "max_calls": 2**62 if max_calls is None else max_calls,
+            # Sums of binary fractions have rounding errors.
+            "max_cost_usd": float("inf") if max_cost_usd is None else max_cost_usd + 1e-9,
+        }
+        return bool(self._rows(_COUNT, run=run, **asdict(change), **limits))
 
-    def _refusal(self, budget: Budget, call: Mapping[str, Any], *, of_run: bool) -> Permit:
+    def _refusal(self, limits: CallLimits, call: Mapping[str, Any], *, of_run: bool) -> Permit:
         """Which limit forbids a call, that of the run or that of the month; or `wait`."""
         # Calls of killed processes never end.
         others = {**call, "month": None} if of_run else {**call, "run": None}
@@ -501,8 +488,8 @@ class Ledger:
             return "wait"
         if not of_run:
             return "max_cost_total"
-        rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=budget.run)
-        used_up = budget.max_calls is not None and sum(calls for (calls,) in rows) >= budget.max_calls
+        rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=limits.run)
+        used_up = limits.max_calls is not None and sum(calls for (calls,) in rows) >= limits.max_calls
         return "max_calls" if used_up else "max_cost"
 
     @_verb
@@ -524,10 +511,11 @@ class Ledger:
         with self._transaction():
             ended = self._rows(_END, **(_NO_RESULT | values), call_id=call_id, status=status)
             for run, month, most_usd in ended:
-                change = (
-                    -int(result.get("code") == UNSENT), (cost or 0.0) - (most_usd or 0.0),
-                    int("cost_usd" in result and cost is None) - int(most_usd is None),
-                )  # fmt: skip
+                change = Spent(
+                    calls=-int(result.get("code") == UNSENT),
+                    cost_usd=(cost or 0.0) - (most_usd or 0.0),
+                    unpriced=int("cost_usd" in result and cost is None) - int(most_usd is None),
+                )
                 for counted in (run, f"month {month}"):
                     self._count(counted, change)
         if not ended and not self._rows("SELECT 1 FROM answerkey_calls WHERE call_id = :call_id", call_id=call_id):
@@ -546,8 +534,8 @@ class Ledger:
                 move = "UPDATE answerkey_calls SET run = :run WHERE call_id = :call_id"
                 with self._transaction():
                     self._rows(move, run=run, call_id=call.call_id)
-                    self._count(before, (-1, -most, -unpriced))
-                    self._count(run, (1, most, unpriced))
+                    self._count(before, Spent(-1, -most, -unpriced))
+                    self._count(run, Spent(1, most, unpriced))
             return call
         return None
 
@@ -845,9 +833,9 @@ class AsyncLedger:
         loop = asyncio.get_running_loop()
         return await asyncio.shield(loop.run_in_executor(self._thread, verb, self._ledger, *arguments))
 
-    async def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+    async def start(self, limits: CallLimits, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Start a call, as `Ledger.start` does; if the caller is cancelled meanwhile, give it back as unsent."""
-        starting = asyncio.ensure_future(self.do(Ledger.start, budget, call, most_usd))
+        starting = asyncio.ensure_future(self.do(Ledger.start, limits, call, most_usd))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:

@@ -13,16 +13,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import Access, CallLimits
-from answerkey.metrics_core.llm.batch import Batches
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import AsyncLedger
-from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 
 S = TypeVar("S")
@@ -61,21 +57,23 @@ class _Work:
 
 _works: set[_Work] = set()
 _stopped_runs: set[str] = set()
-_work: ContextVar[_Work] = ContextVar("work")
 
 
-def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], run_id: str = "", every_s: float = 5.0) -> T:
+def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], this: _Work | None = None, every_s: float = 5.0) -> T:
     """Do `work` on the loop of the models and wait for it; call `tick` now and then while waiting.
 
     A caller that is interrupted stops the work as `stop` does.
 
+    Args:
+        this: by which `stop` finds the work; None: it belongs to no run.
+
     Raises:
         Stopped: the run was stopped, by `stop`.
     """
-    this = _Work(run_id, stopped=_is_stopped(run_id))
+    this = this or _Work("")
+    this.stopped = _is_stopped(this.run)
 
     async def watched() -> T:
-        _work.set(this)
         try:
             return await work
         finally:
@@ -124,9 +122,9 @@ class Progress:
 
 def ask(
     work: Callable[[Client], Awaitable[T]], access: Access, limits: CallLimits, noun: str, check: Callable[[], None],
-    progress: Progress, every_s: float = 5.0,
+    progress: Progress,
 ) -> T:  # fmt: skip
-    """Do `work` with a client of its own and wait for it; say how far it is every so many seconds.
+    """Do `work` with a client of its own and wait for it; say now and then how far it is.
 
     Args:
         work: gets the client. The ledger is open as long as it lasts.
@@ -138,39 +136,20 @@ def ask(
         Stopped: the run was stopped, by `stop`.
         LedgerError: the ledger cannot be opened.
     """
-    access = access if access.run else replace(access, run=uuid.uuid4().hex)
+    this = _Work(access.run or uuid.uuid4().hex)
     clients: list[Client] = []
-    preparing: dict[ModelRef, asyncio.Task[None]] = {}
 
-    def prepare(model: ModelRef) -> None:
-        check()
-        provider.prepare(model)
-
-    async def prepared(model: ModelRef) -> None:
-        if model not in preparing:
-            # In a thread, so that calls to other models go on meanwhile.
-            preparing[model] = asyncio.create_task(asyncio.to_thread(prepare, model))
-        # A caller that is cancelled leaves the task to the others.
-        await asyncio.shield(preparing[model])
+    def stopped() -> bool:
+        return this.stopped or access.is_stopped
 
     async def connected() -> T:
-        this = _work.get()
-
-        def stopped() -> bool:
-            return this.stopped or (access.stopped is not None and access.stopped())
-
         async with AsyncExitStack() as stack:
             ledger = await AsyncLedger.open(access.ledger)
             stack.push_async_callback(ledger.close)
-            batches = Batches(ledger, prepared, wait=limits.batch, poll_s=limits.poll_s, stopped=stopped)
-            stack.push_async_callback(batches.close)
-            client = Client(ledger, replace(access, stopped=stopped), limits, noun, prepared, batches)
+            client = Client(ledger, replace(access, run=this.run, stopped=stopped), limits, noun, check)
+            stack.push_async_callback(client.close)
             clients.append(client)
-            try:
-                return await work(client)
-            finally:
-                for task in preparing.values():
-                    task.cancel()
+            return await work(client)
 
     def say_how_far() -> None:
         for client in clients:
@@ -179,7 +158,8 @@ def ask(
                 done = f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}"
                 _log.info(f"{done}, {client.tally()}, {progress.n_failed:,} failed", extra=HOW_FAR)
 
-    return run(connected(), say_how_far, access.run, every_s)
+    # What a batch says of itself is enough
+    return run(connected(), say_how_far, this, every_s=600.0 if limits.batch else 5.0)
 
 
 def stop(run_id: str) -> None:
@@ -209,7 +189,7 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
     Raises:
         Exception: the first that `work` raises; one broken ledger, or one defect, stands for all.
     """
-    results: dict[int, T] = {}
+    results: list[Any] = [None] * len(items)
     rest = iter(enumerate(items))
 
     async def worker() -> None:
@@ -223,7 +203,7 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
     except BaseExceptionGroup as error:
         # Without the groups, which would print a traceback for each of the others
         raise error.exceptions[0] from None
-    return [results[index] for index in range(len(items))]
+    return results
 
 
 def _loop() -> asyncio.AbstractEventLoop:

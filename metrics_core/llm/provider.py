@@ -132,8 +132,13 @@ def json_object(text: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Wire:
-    """What came over the wire for one call."""
+    """What came over the wire for one call to a model, which may take so many seconds, and what an error of it means.
 
+    No message of an error has a key in it.
+    """
+
+    model: ModelRef
+    timeout_s: float = 0.0
     most_bytes: int = MOST_BYTES
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -149,47 +154,107 @@ class _Wire:
         """The body as a JSON object; empty where it is none."""
         return json_object(self.text)
 
+    @property
+    def message(self) -> str:
+        """The server's own message, or all that it says, for people."""
+        body = self.json
+        error = _mapping(body.get("error", body))
+        if isinstance(error.get("message"), str) and error["message"]:
+            names = [f"({error[name]})" for name in ("code", "type") if error.get(name)][:1]
+            return without_secrets(" ".join((error["message"], *names)), self.model)
+        return without_secrets(self.text, self.model)
 
-@dataclass(slots=True)
-class _Connections:
-    """The HTTP client of an event loop, and by model what litellm sends a call through."""
+    def error(self, raised: BaseException) -> CallError:
+        """What `raised` means, by what to do next."""
+        if self.problem is not None:
+            problem = self.problem
+            return CallError(problem.kind, problem.code, without_secrets(problem.message, self.model))
+        message = without_secrets(str(raised), self.model)
+        if self.status is None and (getattr(raised, "status_code", None) == 408 or _caused_by(raised, _TIMED_OUT)):
+            return self.timeout()
+        if self.status is not None and not 200 <= self.status < 300:
+            return self.by_status(self.status, type(raised).__name__)
+        if _caused_by(raised, _BROKEN) and not self.body:
+            is_connected = self.status is not None or not _caused_by(raised, _NOT_CONNECTED)
+            return CallError("trouble", "disconnected" if is_connected else NO_CONNECTION, message)
+        if self.status is None:
+            # litellm raised before it sent anything.
+            return CallError("permanent", "client", f"{type(raised).__name__}: {message}")
+        return self.no_completion()
 
-    handler: Any
-    clients: dict[tuple[str, str, str | None], Any] = field(default_factory=dict)
+    def timeout(self) -> CallError:
+        """The error of a call that took too long."""
+        return CallError("trouble", "timeout", f"no reply within {self.timeout_s:g} s")
+
+    def no_completion(self) -> CallError:
+        """What an answer with status 200 means: it may have to be paid, unless its own status is a refusal."""
+        error = _error_within(self.json)
+        if not error:
+            problem_is = "has no choices" if self.json else "is not a JSON object"
+            text = quoted(without_secrets(self.text, self.model))
+            return CallError("again", GARBLED, f"the server's answer {problem_is}: {text}")
+        code = error.get("code")
+        if isinstance(code, int | str) and re.fullmatch("[45][0-9][0-9]", str(code)):
+            body = json.dumps({"error": error}).encode()
+            refusal = _Wire(self.model, headers=self.headers, body=body).by_status(int(code))
+            if refusal.kind != "trouble":
+                return refusal
+            return CallError("trouble", ERROR_IN_REPLY, refusal.message, refusal.retry_after)
+        message = quoted(without_secrets(str(error.get("message") or error), self.model))
+        return CallError("again", GARBLED, f"the server's answer is an error with status 200: {message}")
+
+    def by_status(self, status: int, litellm_class: str = "") -> CallError:
+        """What an answer with an error means, by its status; the class of litellm's error refines a 400."""
+        code, text, message = f"http_{status}", self.text, self.message
+        wait = seconds_to_wait(self.headers)
+        if status in (400, 422):
+            return _of_request(code, text, message, litellm_class)
+        if status == 408:
+            return self.timeout()
+        if status == 429 and "insufficient_quota" in text:
+            return CallError("fatal", "quota", message)
+        if status in (413, 429) and _TOO_LONG.search(text):
+            return CallError("permanent", "too_long", message)
+        # Some servers say with a 503 what others say with a 429.
+        if status == 429 or (status in _TRANSIENT and wait is not None):
+            return CallError("limited", code, message, wait)
+        kind: FailureKind = "trouble" if status in _TRANSIENT else "fatal" if status in _FATAL else "permanent"
+        return CallError(kind, code, message)
 
 
 _wire: ContextVar[_Wire] = ContextVar("wire")
-_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, Any]] = WeakKeyDictionary()
+"""By event loop: what litellm sends the calls to each model through, and, by None, the HTTP client of all of them."""
 
 
-def _connected(**options: Any) -> _Connections:
-    """The connections of this event loop; `options` are those of an HTTP client that is not there yet."""
+def _connected(**options: Any) -> dict[object, Any]:
+    """The clients of this event loop; `options` are those of an HTTP client that is not there yet."""
     loop = asyncio.get_running_loop()
-    if loop not in _connections:
+    if loop not in _clients:
         litellm()
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
         handler: Any = AsyncHTTPHandler(event_hooks={"response": [_note]}, follow_redirects=False, **options)
-        _connections[loop] = _Connections(handler)
-    return _connections[loop]
+        _clients[loop] = {None: handler}
+    return _clients[loop]
 
 
 async def disconnect() -> None:
     """Close the connections of this event loop."""
-    await _connections.pop(asyncio.get_running_loop()).handler.client.aclose()
+    await _clients.pop(asyncio.get_running_loop())[None].client.aclose()
 
 
 @asynccontextmanager
-async def _recorded(timeout_s: float, most_bytes: int = MOST_BYTES) -> AsyncIterator[_Wire]:
+async def _recorded(model: ModelRef, timeout_s: float, most_bytes: int = MOST_BYTES) -> AsyncIterator[_Wire]:
     """What comes over the wire for the one call that is made in this context, which may take so many seconds."""
-    wire = _Wire(most_bytes)
+    wire = _Wire(model, timeout_s, most_bytes)
     token = _wire.set(wire)
     try:
         # litellm's time-out ends a silent server; this one also a server that sends a byte now and then.
         async with asyncio.timeout(timeout_s):
             yield wire
     except TimeoutError as error:
-        raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
+        raise wire.timeout() from error
     finally:
         _wire.reset(token)
 
@@ -289,7 +354,7 @@ async def complete(
         # Only here: whatever is stored or shown has the names of the variables.
         sent = {name: from_environment(value) for name, value in headers.items()}
         settings = {**settings, "extra_headers": sent}
-    async with _recorded(timeout_s) as wire:
+    async with _recorded(model, timeout_s) as wire:
         try:
             response = await litellm().acompletion(
                 model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
@@ -302,9 +367,9 @@ async def complete(
                 return Reply("", "length", None, None, "", "")
             # litellm cannot read every completion that is one.
             if wire.status != 200 or wire.problem is not None or not _choice(body) or _error_within(body):
-                raise error_of(error, wire, model, timeout_s) from error
-            return _reply(body, body, model)
-    return _reply(response.model_dump(warnings=False), wire.json, model)
+                raise wire.error(error) from error
+            return _reply(body, wire)
+    return _reply(response.model_dump(warnings=False), wire)
 
 
 async def by_sdk(
@@ -318,11 +383,11 @@ async def by_sdk(
     Raises:
         CallError: it failed.
     """
-    async with _recorded(timeout_s, most_bytes) as wire:
+    async with _recorded(model, timeout_s, most_bytes) as wire:
         try:
             return await call(_sdk_client(model).with_options(timeout=timeout_s))
         except Exception as error:
-            raise error_of(error, wire, model, timeout_s) from error
+            raise wire.error(error) from error
 
 
 def body_of(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,10 +403,10 @@ def reply_in(status: int, body: object, model: ModelRef) -> Reply:
     Raises:
         CallError: as `complete`.
     """
-    wire = _Wire(status=status, body=json.dumps(body).encode())
+    wire = _Wire(model, status=status, body=json.dumps(body).encode())
     if status != 200 or not _choice(wire.json) or _error_within(wire.json):
-        raise error_of(Exception(), wire, model, 0.0)
-    return _reply(wire.json, wire.json, model)
+        raise wire.error(Exception())
+    return _reply(wire.json, wire)
 
 
 def _key_of(model: ModelRef) -> dict[str, str]:
@@ -358,13 +423,13 @@ def _key_of(model: ModelRef) -> dict[str, str]:
 
 def client_of(model: ModelRef) -> Any:
     """What litellm is to send a call through; None: litellm makes a client of its own."""
-    connections, slot = _connected(), (model.model, model.api_base, model.api_key)
-    if slot not in connections.clients:
+    clients, slot = _connected(), (model.model, model.api_base, model.api_key)
+    if slot not in clients:
         _, provider = _split(model.model)
         of_openai = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
         own = not of_openai or provider in _OWN_HANDLER or abilities(model.model).by_responses
-        connections.clients[slot] = connections.handler if own else _sdk_client(model)
-    return connections.clients[slot]
+        clients[slot] = clients[None] if own else _sdk_client(model)
+    return clients[slot]
 
 
 def _sdk_client(model: ModelRef) -> Any:
@@ -373,7 +438,7 @@ def _sdk_client(model: ModelRef) -> Any:
 
     name, provider = _split(model.model)
     address, key = model.api_base, _key_of(model).get("api_key")
-    own: dict[str, Any] = {"http_client": _connected().handler.client, "max_retries": 0}
+    own: dict[str, Any] = {"http_client": _connected()[None].client, "max_retries": 0}
     if provider == "azure":
         address = address or os.environ.get("AZURE_API_BASE", "")
         key = key or os.environ.get("AZURE_API_KEY") or os.environ.get("AZURE_OPENAI_API_KEY")
@@ -412,34 +477,33 @@ def _error_within(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _reply(answer: Mapping[str, Any], body: Mapping[str, Any], model: ModelRef) -> Reply:
-    """The reply in an answer in OpenAI's format.
-
-    Args:
-        answer: as litellm reads it; `body`: as it came over the wire.
-    """
+def _reply(answer: Mapping[str, Any], wire: _Wire) -> Reply:
+    """The reply in an answer in OpenAI's format, as litellm reads it."""
+    body = wire.json
     choice = _choice(answer)
     message = _mapping(choice.get("message"))
-    if not message.get("content") and (error := _error_within(body)):
-        raise _of_error_within(error, {}, model)
+    if not message.get("content") and _error_within(body):
+        raise wire.no_completion()
     if not choice:
         raise CallError("again", GARBLED, "the server's answer has no choices")
     kind, content = _content(message)
     # litellm estimates the tokens that are missing, and rounds what is no whole number.
     usage = _mapping((body if isinstance(body.get("choices"), list) else answer).get("usage"))
     # A server may repeat the key that it was sent, and a reply is kept.
-    keys = [secret for secret in secrets_of(model) if len(secret) >= _LEAST_KEY]
-    parts = (content, choice.get("finish_reason") or "stop", answer.get("model"), answer.get("system_fingerprint"))
-    text, finish_reason, name, fingerprint = (storable(_blanked(str(part or ""), keys)) for part in parts)
+    keys = [secret for secret in secrets_of(wire.model) if len(secret) >= _LEAST_KEY]
+
+    def clean(value: object) -> str:
+        return storable(_blanked(str(value or ""), keys))
+
     # There is no prompt without a token: litellm gives 0 where the server gave nothing.
     tokens_in = _token_count(usage.get("prompt_tokens")) or None
     return Reply(
-        text=text,
-        finish_reason=finish_reason,
+        text=clean(content),
+        finish_reason=clean(choice.get("finish_reason") or "stop"),
         tokens_in=tokens_in,
         tokens_out=_tokens_out(usage, tokens_in) if tokens_in else None,
-        model=name,
-        fingerprint=fingerprint,
+        model=clean(answer.get("model")),
+        fingerprint=clean(answer.get("system_fingerprint")),
         cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         kind=kind,
     )
@@ -489,46 +553,6 @@ def _token_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
-def error_of(error: BaseException, wire: _Wire, model: ModelRef, timeout_s: float) -> CallError:
-    """An error of a call, by what to do next. No message has a key in it."""
-    if wire.problem is not None:
-        problem = wire.problem
-        return CallError(problem.kind, problem.code, without_secrets(problem.message, model))
-    message = without_secrets(str(error), model)
-    if wire.status is None:
-        kind: FailureKind = "trouble"
-        if getattr(error, "status_code", None) == 408 or _caused_by(error, _TIMED_OUT):
-            code, message = "timeout", f"no reply within {timeout_s:g} s"
-        elif _caused_by(error, _NOT_CONNECTED):
-            code = NO_CONNECTION
-        elif _caused_by(error, _BROKEN):
-            code = "disconnected"
-        else:
-            # litellm raised before it sent anything.
-            kind, code, message = "permanent", "client", f"{type(error).__name__}: {message}"
-        return CallError(kind, code, message)
-    if not 200 <= wire.status < 300:
-        return by_status(wire.status, wire.headers, wire.text, model, timeout_s, error)
-    if _caused_by(error, _BROKEN) and not wire.body:
-        return CallError("trouble", "disconnected", message)
-    if within := _error_within(wire.json):
-        return _of_error_within(within, wire.headers, model)
-    problem_is = "has no choices" if wire.json else "is not a JSON object"
-    return CallError("again", GARBLED, f"the server's answer {problem_is}: {quoted(without_secrets(wire.text, model))}")
-
-
-def _of_error_within(error: Mapping[str, Any], headers: Mapping[str, str], model: ModelRef) -> CallError:
-    """An error that came with status 200: it may have to be paid, unless its own status is a refusal."""
-    code = error.get("code")
-    if isinstance(code, int | str) and re.fullmatch("[45][0-9][0-9]", str(code)):
-        refusal = by_status(int(code), headers, json.dumps({"error": error}), model, 0.0, None)
-        if refusal.kind != "trouble":
-            return refusal
-        return CallError("trouble", ERROR_IN_REPLY, refusal.message, refusal.retry_after)
-    message = quoted(without_secrets(str(error.get("message") or error), model))
-    return CallError("again", GARBLED, f"the server's answer is an error with status 200: {message}")
-
-
 def _caused_by(error: BaseException | None, names: Iterable[str]) -> bool:
     """Whether one of these classes is somewhere down the chain of causes."""
     while error is not None:
@@ -536,30 +560,6 @@ def _caused_by(error: BaseException | None, names: Iterable[str]) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def by_status(
-    status: int, headers: Mapping[str, Any], text: str, model: ModelRef, timeout_s: float, error: BaseException | None
-) -> CallError:
-    """What an answer with an error means, by the status that came over the wire.
-
-    Args:
-        error: litellm's, whose class refines a 400; None: there is none.
-    """
-    code, wait, message = f"http_{status}", seconds_to_wait(headers), _message_of(text, model)
-    if status in (400, 422):
-        return _of_request(code, text, message, type(error).__name__)
-    if status == 408:
-        return CallError("trouble", "timeout", f"no reply within {timeout_s:g} s")
-    if status == 429 and "insufficient_quota" in text:
-        return CallError("fatal", "quota", message)
-    if status in (413, 429) and _TOO_LONG.search(text):
-        return CallError("permanent", "too_long", message)
-    # Some servers say with a 503 what others say with a 429.
-    if status == 429 or (status in _TRANSIENT and wait is not None):
-        return CallError("limited", code, message, wait)
-    kind: FailureKind = "trouble" if status in _TRANSIENT else "fatal" if status in _FATAL else "permanent"
-    return CallError(kind, code, message)
 
 
 def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallError:
@@ -570,25 +570,14 @@ def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallE
         return CallError("permanent", "too_long", message)
     if litellm_class == "ContentPolicyViolationError" or _FILTERED.search(text):
         return CallError("permanent", "content_filter", message)
-    about_format = bool(_FORMAT_WORDS.search(text))
-    if "max_completion_tokens" in text and re.search(r"\bmax_tokens\b", text) and "instead" in text:
-        return CallError("refused", code, message, parameter="max_tokens", about_format=about_format)
-    if most := _TOO_MANY_TOKENS.search(text):
-        return CallError("refused", code, message, most_tokens=int(most[1]))
     parameter = next((name for name in _PARAMETERS if re.search(rf"\b(?:top_)?{name}\b", text)), None)
     if _ABOUT_ROLES.search(message) and _DENIES.search(message):
         parameter = "system"
-    return CallError("refused", code, message, None, parameter, about_format)
-
-
-def _message_of(text: str, model: ModelRef) -> str:
-    """The server's own message in an answer, or the whole answer, for people."""
-    body = json_object(text)
-    error = _mapping(body.get("error", body))
-    if isinstance(error.get("message"), str) and error["message"]:
-        names = [f"({error[name]})" for name in ("code", "type") if error.get(name)][:1]
-        return without_secrets(" ".join((error["message"], *names)), model)
-    return without_secrets(text, model)
+    if "max_completion_tokens" in text and re.search(r"\bmax_tokens\b", text) and "instead" in text:
+        parameter = "max_tokens"
+    elif most := _TOO_MANY_TOKENS.search(text):
+        return CallError("refused", code, message, most_tokens=int(most[1]))
+    return CallError("refused", code, message, None, parameter, bool(_FORMAT_WORDS.search(text)))
 
 
 def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
@@ -631,9 +620,10 @@ def _blanked(text: str, secrets: Sequence[str]) -> str:
 
 def secrets_of(model: ModelRef) -> list[str]:
     """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
-    names = [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    endings = ("_API_KEY", "_TOKEN", "_SECRET")
+    secrets = [value.strip() for name, value in os.environ.items() if name.endswith(endings)]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    secrets = [value for name in names if len(value := os.environ[name].strip()) >= 8]
+    secrets = [value for value in secrets if len(value) >= 8]
     return sorted([*secrets, *filter(None, [model.api_key])], key=len, reverse=True)
 
 

@@ -271,7 +271,7 @@ def _doubled(backslash: re.Match[str]) -> str:
 def _plain(text: str) -> str:
     """An object without what JSON does not have: comments, a comma after the last item, Python's constants."""
     text = _NO_JSON.sub(lambda match: match[1] or _CONSTANTS.get(match[0], " "), text)
-    return _LAST_COMMA.sub(lambda match: match[1] or "", text)
+    return _LAST_COMMA.sub(r"\1", text)
 
 
 def _number(digits: str) -> float:
@@ -287,7 +287,8 @@ def _no_constant(name: str) -> float:
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for key, value in ((key.strip().lower(), value) for key, value in pairs):
+    for name, value in pairs:
+        key = name.strip().lower()
         if key in result and not same(result[key], value):
             raise Unreadable("conflict", f"the reply gives the key {quoted(key)} two values")
         result.setdefault(key, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -45,8 +46,8 @@ class ResponseFormat:
     """A format, and how the parameters of a call differ from those that were asked for.
 
     Attributes:
-        without: parameters that are left out; "system" is the role, whose message then begins that of the user.
-        renamed: whether `max_tokens` is sent as `max_completion_tokens`.
+        without: parameters that are left out; "system" is the role, whose message then begins that of the user, and
+            `max_tokens` is sent as `max_completion_tokens`.
         most_tokens: the most that the server takes as `max_tokens`; None: as asked for.
 
     >>> ResponseFormat("text", frozenset(["seed"])).settings(Request("openai/m", "p@1", "", "Hi", ""), max_tokens=5)
@@ -55,7 +56,6 @@ class ResponseFormat:
 
     format: Format
     without: frozenset[str] = frozenset()
-    renamed: bool = False
     most_tokens: int | None = None
 
     def messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -73,8 +73,9 @@ class ResponseFormat:
     def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
         """The arguments of a call, as litellm takes them."""
         room = max_tokens if self.most_tokens is None else min(max_tokens, self.most_tokens)
-        name = "max_completion_tokens" if self.renamed else "max_tokens"
-        settings: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, name: room}
+        settings: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, "max_tokens": room}
+        if "max_tokens" in self.without:
+            settings["max_completion_tokens"] = room
         if request.reasoning_effort:
             settings["reasoning_effort"] = request.reasoning_effort
         if request.extras:
@@ -84,7 +85,9 @@ class ResponseFormat:
         elif self.format == "json_schema":
             reply = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
             settings["response_format"] = {"type": "json_schema", "json_schema": reply}
-        return {name: value for name, value in settings.items() if name not in self.without}
+        for name in self.without:
+            settings.pop(name, None)
+        return settings
 
 
 class FormatNegotiation:
@@ -102,7 +105,7 @@ class FormatNegotiation:
 
     def __init__(self, *, takes_format: bool) -> None:
         self.best = ResponseFormat("json_schema" if takes_format else "text")
-        self.room: dict[str, int] = {}
+        self.room: Counter[str] = Counter()
         self._proven = False
         self._refused: set[Format] = set()
 
@@ -123,9 +126,7 @@ class FormatNegotiation:
         """
         if error.most_tokens and (offered.most_tokens is None or error.most_tokens < offered.most_tokens):
             return replace(offered, most_tokens=error.most_tokens)
-        if error.parameter == "max_tokens" and not offered.renamed:
-            return replace(offered, renamed=True)
-        if error.parameter and error.parameter != "max_tokens" and error.parameter not in offered.without:
+        if error.parameter and error.parameter not in offered.without:
             return replace(offered, without=offered.without | {error.parameter})
         if error.about_format:
             self._refused.add(offered.format)
@@ -266,8 +267,8 @@ async def every(*asked: Awaitable[T]) -> list[T]:
     Raises:
         Exception: the first, in the order of the questions.
     """
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    results: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    return [result for result in results if not isinstance(result, BaseException)]
+    return results

@@ -19,9 +19,8 @@ from answerkey.metrics_core.judges.facts import (
     read_matches,
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
-from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
+from answerkey.metrics_core.judges.known_answer import KnownAnswer, generated, shipped
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.row_questions import generated
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
-from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
+from answerkey.metrics_core.judges.known_answer import KnownAnswer, generated, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
-from answerkey.metrics_core.judges.row_questions import generated
 from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import duckdb
 import pytest
 
-from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, open_ledger
+from answerkey.metrics_core.llm.access import Access, CallLimits
+from answerkey.metrics_core.llm.ledger import COLUMNS, open_ledger
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
@@ -211,7 +211,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):
     ledger = open_ledger(str(tmp_path))
     call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     assert ledger.claim(call["request_key"])
-    _, first = ledger.start(Budget("r"), call, None)
+    _, first = ledger.start(CallLimits(run="r"), call, None)
     with home.warehouse.writing() as warehouse:
         warehouse.execute("INSERT INTO runs VALUES ('r', 'f', 'd', now(), NULL, 'running', NULL, '{}')")
 
@@ -227,7 +227,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):
     assert query(home, state) == [(first, 1, "sent", None, None)]
     result = {"seconds": 0.5, "tokens_in": 7, "reply": "é 北\x00京"}
     ledger.finish(first, "unreadable", result)
-    _, second = ledger.start(Budget("r"), {**call, "attempt": 2, "kind": "repair"}, None)
+    _, second = ledger.start(CallLimits(run="r"), {**call, "attempt": 2, "kind": "repair"}, None)
     ledger.finish(second, "usable", result)
     copy()
     copy()

@@ -10,8 +10,7 @@ import pytest
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.judges.check import N_AGAIN, asked_before, failed_group, groups_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
-from answerkey.metrics_core.judges.known_answer import ORDER, shipped
-from answerkey.metrics_core.judges.row_questions import generated
+from answerkey.metrics_core.judges.known_answer import ORDER, generated, shipped
 from answerkey.metrics_core.metric import identical_reference
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch

@@ -12,8 +12,9 @@ import pytest
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.budget import Bill, most_tokens
-from answerkey.metrics_core.llm.ledger import Budget, Spent, open_ledger
+from answerkey.metrics_core.llm.ledger import Spent, open_ledger
 from answerkey.metrics_core.llm.provider import abilities, litellm
 from answerkey.metrics_core.llm.request import CallFailed, Request
 from answerkey.metrics_core.llm.response import every
@@ -201,7 +202,7 @@ def in_flight(folder, dollars):
     call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     with closing(open_ledger(str(folder))) as ledger:
         assert ledger.claim("k")
-        assert ledger.start(Budget("other", max_cost_total_usd=dollars), call, dollars)[0] == "go"
+        assert ledger.start(CallLimits(run="other", max_cost_total_usd=dollars), call, dollars)[0] == "go"
         yield
 
 

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     FILE,
     UNSENT,
     AsyncLedger,
-    Budget,
     ClaimLost,
     JudgeSpent,
     Ledger,
@@ -35,7 +35,7 @@ from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count, execute, lapse
 
 ROOT = Path(__file__).resolve().parents[3]
-FREE, RUN = Budget("run"), Budget("run", max_calls=10, max_cost_usd=2.0)
+FREE, RUN = CallLimits(run="run"), CallLimits(run="run", max_calls=10, max_cost_usd=2.0)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ runs = iter(f"run {number}" for number in range(10**9))
 )
 def test_no_order_of_calls_spends_more_than_was_allowed(steps, ledger):
     """In eighths of a dollar, which are exact. No call costs more than it was said to cost at most."""
-    budget = Budget(next(runs), max_calls=9, max_cost_usd=2.0)
+    budget = CallLimits(run=next(runs), max_calls=9, max_cost_usd=2.0)
     in_flight, spent, n_calls = [], 0.0, 0
     for step, most, cost in steps:
         reserved = sum(amount for _, amount in in_flight)
@@ -186,11 +186,11 @@ def test_no_order_of_calls_spends_more_than_was_allowed(steps, ledger):
 
 
 def test_a_run_with_more_budget_goes_on_where_it_stopped_and_another_has_its_own(ledger):
-    two, three = Budget("run", max_calls=2), Budget("run", max_calls=3)
+    two, three = CallLimits(run="run", max_calls=2), CallLimits(run="run", max_calls=3)
     assert [start(ledger, budget, call())[0] for budget in (two, two, two, three, three)] == [
         "go", "go", "wait", "go", "wait",
     ]  # fmt: skip
-    assert start(ledger, Budget("another", max_calls=1), call())[0] == "go"
+    assert start(ledger, CallLimits(run="another", max_calls=1), call())[0] == "go"
     assert (ledger.spent("run"), ledger.spent("never")) == (Spent(calls=3, unpriced=3), Spent())
 
 
@@ -226,16 +226,16 @@ def test_what_was_spent_on_each_judge(ledger):
 
 
 def within(run, total=1.0, **limits):
-    return Budget(run, max_cost_total_usd=total, **limits)
+    return CallLimits(run=run, max_cost_total_usd=total, **limits)
 
 
 def test_a_limit_for_the_month_spans_runs_and_what_was_spent_before_there_was_one(ledger):
-    assert [buy(ledger, Budget("before"), f"a{n}", 0.3, 0.1) for n in range(6)] == ["go"] * 6
+    assert [buy(ledger, CallLimits(run="before"), f"a{n}", 0.3, 0.1) for n in range(6)] == ["go"] * 6
     assert [buy(ledger, within("two"), f"b{n}", 0.2, 0.1) for n in range(4)] == ["go"] * 3 + ["max_cost_total"]
     assert buy(ledger, within("two"), "cheap", 0.09, 0.05) == "go"
     assert buy(ledger, within("three", total=2.0), "more", 0.2, 0.1) == "go"
     # $1.05 is spent.
-    permit, call_id = start(ledger, Budget("before"), call("in flight"), 0.05)
+    permit, call_id = start(ledger, CallLimits(run="before"), call("in flight"), 0.05)
     assert permit == "go"
     assert start(ledger, within("after", 1.15), call("c"), 0.1) == ("wait", "")
     ledger.finish(call_id, "usable", {"reply": "yes", "cost_usd": 0.02})
@@ -312,7 +312,7 @@ def test_claims_hold_for_as_long_as_they_are_renewed(place, monkeypatch):
 def test_a_call_in_a_batch_is_found_by_who_asks_next_and_charged_to_them(place):
     before = time.time()
     with closing(open_ledger(place)) as first:
-        assert start(first, Budget("monday", max_cost_usd=1.0), call(batch="b"), 0.5)[0] == "go"
+        assert start(first, CallLimits(run="monday", max_cost_usd=1.0), call(batch="b"), 0.5)[0] == "go"
         start(first, FREE, call("collected", batch="never sent"))
         first.send_batch("b", "openai/j")
         first.name_batch("b", "batch_7")
@@ -334,7 +334,8 @@ def test_a_call_in_a_batch_is_found_by_who_asks_next_and_charged_to_them(place):
 
 HEAD = """
 import itertools, resource, sys
-from answerkey.metrics_core.llm.ledger import Budget, LedgerError, open_ledger
+from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.ledger import LedgerError, open_ledger
 location, name = sys.argv[1:]
 def call(key):
     return dict(request_key=key, judge="j", prompt="p", kind="ask", attempt=1, format="text")
@@ -369,7 +370,7 @@ CALLS_WITHOUT_END = """
 for number in itertools.count():
     key = f"{name}-{number}"
     assert ledger.claim(key)
-    _, call_id = ledger.start(Budget("run", max_cost_usd=1_000.0), call(key), 0.5)
+    _, call_id = ledger.start(CallLimits(run="run", max_cost_usd=1_000.0), call(key), 0.5)
     ledger.finish(call_id, "usable", {"reply": f"reply {number} " * 50, "cost_usd": 0.25})
     print(number, flush=True)
     ledger.release(key)
@@ -393,7 +394,7 @@ def test_a_killed_process_leaves_every_finished_call_behind(place):
 IN_FLIGHT = """
 for key in ("a", "b"):
     assert ledger.claim(key)
-    assert ledger.start(Budget("run", max_calls=10, max_cost_usd=2.0), call(key), 0.75)[0] == "go"
+    assert ledger.start(CallLimits(run="run", max_calls=10, max_cost_usd=2.0), call(key), 0.75)[0] == "go"
 print("sent", flush=True)
 sys.stdin.readline()
 """
@@ -416,13 +417,13 @@ def test_what_a_killed_process_had_in_flight_is_free_after_its_lease_and_stays_c
 
 
 TOGETHER = """
-few = Budget("few", max_calls=50)
+few = CallLimits(run="few", max_calls=50)
 key = f"few {name}"
 assert ledger.claim(key)
 while (permit := ledger.start(few, call(key), None)[0]) == "go":
     print(permit)
 ledger.release(key)
-cheap, key = Budget(f"cheap {name}", max_cost_total_usd=1.0), f"cheap {name}"
+cheap, key = CallLimits(run=f"cheap {name}", max_cost_total_usd=1.0), f"cheap {name}"
 assert ledger.claim(key)
 while (started := ledger.start(cheap, call(key), 0.125))[0] != "max_cost_total":
     if started[0] == "go":
@@ -439,7 +440,7 @@ while waiting:
         waiting.append(key)
         continue
     if ledger.reply(key) is None:
-        _, call_id = ledger.start(Budget("run"), call(key), None)
+        _, call_id = ledger.start(CallLimits(run="run"), call(key), None)
         print(key, flush=True)
         ledger.finish(call_id, "usable", {"reply": "yes", "cost_usd": 0.0})
     ledger.release(key)
@@ -633,7 +634,7 @@ done = 0
 try:
     while True:
         assert ledger.claim(f"k{done}")
-        _, call_id = ledger.start(Budget("run"), call(f"k{done}"), None)
+        _, call_id = ledger.start(CallLimits(run="run"), call(f"k{done}"), None)
         ledger.finish(call_id, "usable", {"reply": "x" * 5_000})
         done += 1
 except LedgerError as error:

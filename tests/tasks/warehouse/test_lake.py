@@ -14,7 +14,8 @@ import psycopg
 import pytest
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, copy_files
 
-from answerkey.metrics_core.llm.ledger import Budget, open_ledger
+from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import CATALOG, DATA
 from answerkey.tasks.warehouse.store import Unreachable
@@ -302,7 +303,7 @@ class TestBackup:
         ledger = open_ledger(home.ledger)
         call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
         assert ledger.claim("k")
-        _, number = ledger.start(Budget("run"), call, 0.1)
+        _, number = ledger.start(CallLimits(run="run"), call, 0.1)
         ledger.finish(number, "usable", {"reply": "yes", "cost_usd": 0.01})
         ledger.close()
         self.program("pg_dump", "--format=custom", f"--file={tmp_path / 'catalog'}", f"--dbname={catalog_of(home)}")
