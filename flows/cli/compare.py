@@ -49,8 +49,6 @@ ScoreColumns = Annotated[
     ),
 ]
 
-_MOST_TESTED = 20
-"""Data sets of which `history` tests whether the newest report differs: each takes a tenth of a second or more."""
 _LOWEST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest.")
 
 
@@ -247,7 +245,6 @@ def history(
         answerkey history --rule faq-meaning --by week
     """
     from answerkey.flows.cli.comparison_tables import print_history, print_over_time
-    from answerkey.tasks.compare.drift import drift
     from answerkey.tasks.reports.report import history as history_of
 
     if rule:
@@ -257,11 +254,7 @@ def history(
         return 0
     if not metric_field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
-    with home.warehouse.reading():
-        found = history_of(home, metric_field, dataset)
-        tested = found if len(found) <= _MOST_TESTED else {}
-        drifts = {one: drift(home, moments) for one, moments in tested.items()}
-    print_history(metric_field, found, drifts, as_json=as_json)
+    print_history(metric_field, history_of(home, metric_field, dataset), as_json=as_json)
     return 0
 
 

@@ -14,7 +14,6 @@ from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, family_note
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.compare.difference import Difference
-from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
@@ -166,40 +165,26 @@ def _what(found: Difference) -> Iterator[str]:
             yield f"only in the {where} report: {escape(', '.join(names))}"
 
 
+_MOST_DATASETS = 20
 _HISTORY = 80
 """The width of the table without the plot, which a narrower terminal leaves out."""
 
 
-def print_history(
-    name: str,
-    found: Mapping[str, Sequence[ReportPoint]],
-    drifts: Mapping[str, Drift],
-    *,
-    as_json: bool,
-) -> None:
+def print_history(name: str, found: Mapping[str, Sequence[ReportPoint]], *, as_json: bool) -> None:
     """A field over reports: a table a data set, with the interval of each report drawn on one axis.
 
-    Below it, whether the newest report differs from those before it.
-    Without `drifts`, of too many data sets for that, one table has the newest report of each.
+    Of more than `_MOST_DATASETS` data sets, one table has the newest report of each.
     """
     if as_json:
-        rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
-        for dataset, (*_, newest) in rows.items():
-            newest["drift"] = asdict(drifts[dataset]) if dataset in drifts else None
-        print_json(rows)
+        print_json({dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()})
         return
-    if not drifts:
+    if len(found) > _MOST_DATASETS:
         points = [replace(one, release=f"{dataset}/{one.release}", methods=1) for dataset, (*_, one) in found.items()]
-        more = "all reports of a data set, whether the newest differs from others, and its gates: add --dataset NAME"
+        more = "all reports of a data set, and its gates: add --dataset NAME"
         show(*_history(f"{name} in the newest report of each data set", points), more)
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
-        show(_drifted(drifts[dataset]))
-
-
-def _drifted(drift: Drift) -> str:
-    return f"{'[yellow]![/yellow] ' if drift.finding else ''}{_printable(drift.sentence)}"
 
 
 def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str]:
@@ -309,19 +294,16 @@ def _taken(one: Preview) -> Iterator[Table | str]:
 
 
 def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> None:
-    """The mean of a field by day, week or month, with each interval drawn on one axis; below it, its drift."""
+    """The mean of a field by day, week or month, with each interval drawn on one axis."""
     if as_json:
-        found = [asdict(one) for one in history.periods]
-        for newest in found[-1:]:
-            newest["drift"] = asdict(history.drift)
-        print_json({rule: {history.name: found}})
+        print_json({rule: {history.name: [asdict(period) for period in history.periods]}})
         return
     from answerkey.tasks.traces.over_time import by_period
 
     table = by_period(f"{history.name} of {rule} by {by}", by, history.periods)
     page = _drawn(table, [(one.mean, one.low, one.high) for one in history.periods])
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(page, *(warning if "method" in table.head else []), _drifted(history.drift))
+    show(page, *(warning if "method" in table.head else []))
 
 
 def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:

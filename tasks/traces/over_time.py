@@ -1,9 +1,8 @@
-"""The mean of a rule's traces by day, week or month, and whether the newest period differs from those before it."""
+"""The mean of a rule's traces by day, week or month."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -13,16 +12,10 @@ from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.intervals import (
-    LEVEL,
-    MIN_COVERAGE,
-    Estimate,
     Interval,
     clopper_pearson,
-    independent_difference,
     of_all_rows,
-    percent,
 )
-from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import ends, number
 from answerkey.tasks.warehouse.home import Home
@@ -52,11 +45,10 @@ class Period:
 
 
 class History(NamedTuple):
-    """METRIC.FIELD, its periods, oldest first, without empty ones, and the newest against those before it."""
+    """METRIC.FIELD, and its periods, oldest first, without empty ones."""
 
     name: str
     periods: tuple[Period, ...]
-    drift: Drift
 
 
 def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> History:
@@ -88,18 +80,13 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> History
     # Its periods
     metric, _, field = name.partition(".")
     rows = home.rows(_SQL["periods"], {"by": by, "field": field, "rule": rule, "metric": metric})
-    periods, comparable = [], []
-    for start, n_total, n_wanted, first_method, last_method, n_scored, mean, histogram in rows:
+    periods = []
+    for start, n_total, n_wanted, last_method, n_scored, mean, histogram in rows:
         coverage = n_scored / max(1, n_wanted)
         shown, interval = estimate_of(metric, field, mean, histogram, coverage)
         low, high = (interval.low, interval.high) if interval else (None, None)
         periods.append(Period(start, n_scored, n_total, shown, low, high, last_method))
-        if n_scored and coverage >= MIN_COVERAGE:
-            comparable.append((start, histogram, first_method if first_method == last_method else 0))
-    # The newest period and those before it that were scored in the same single way
-    newest_method = comparable[-1][2] if comparable else 0
-    alike = {start: histogram for start, histogram, method in comparable if method == newest_method > 0}
-    return History(name, tuple(periods), _drift(_field(metric, field), name, by, alike))
+    return History(name, tuple(periods))
 
 
 def _field(metric: str, name: str) -> Field | None:
@@ -125,47 +112,6 @@ def _interval(field: Field | None, histogram: Mapping[float, int] | None) -> Int
         return clopper_pearson(histogram.get(1.0, 0), sum(histogram.values()))
     values, counts = list(histogram), list(histogram.values())
     return bounded_mean(values, counts=counts, low=field.low, high=field.high)
-
-
-def _drift(field: Field | None, name: str, by: By, histograms: Mapping[str, Mapping[float, int]]) -> Drift:
-    """Test whether the newest period differs from up to ten before it, taken together.
-
-    Every period has its own traces, so this compares two samples and not each trace with itself.
-
-    Args:
-        histograms: how often each value occurs, by the start of each period that can be compared, oldest first.
-    """
-    *trailing, newest = [*histograms][-MOST_TRAILING - 1 :] or [""]
-    if len(trailing) < LEAST_TRAILING:
-        sentence = (
-            f"Whether the newest {by} differs from those before it is not tested: that takes {LEAST_TRAILING} earlier "
-            f"ones that were scored in full and in the same single way as it, and there are {len(trailing)}."
-        )
-        return Drift(newest, tuple(trailing), sentence=sentence)
-    old_values: Counter[float] = Counter()
-    for start in trailing:
-        old_values.update(histograms[start])
-    new, old = (
-        Estimate(sum(value * n for value, n in values.items()) / sum(values.values()), _interval(field, values))
-        for values in (histograms[newest], old_values)
-    )
-    n_new, n_old = sum(histograms[newest].values()), old_values.total()
-    interval = independent_difference(new, old)
-    if interval is None:
-        why = "it has one trace" if field else f"the range of {name} is not known here"
-        sentence = f"Whether {newest} differs from the {by}s before it is not tested: {why}."
-        return Drift(newest, tuple(trailing), n_new, sentence=sentence)
-    finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
-    sentence = (
-        f"{newest} {f'is {finding} than' if finding else 'is not shown to differ from'} the {len(trailing)} {by}s "
-        f"before it: {new.value:.3f} on {n_new:,} traces against {old.value:.3f} on {n_old:,} "
-        f"({new.value - old.value:+.3f}, {percent(LEVEL)} interval {interval.low:+.3f} to {interval.high:+.3f}). They "
-        "were scored in the same way, but they are other traces: what is asked may have changed as well as the answers."
-    )
-    return Drift(
-        newest, tuple(trailing), n_new, 0, old.value, new.value, new.value - old.value, interval.low, interval.high,
-        finding, sentence,
-    )  # fmt: skip
 
 
 def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:

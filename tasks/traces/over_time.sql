@@ -5,8 +5,7 @@ SELECT rule, metric FROM trace_rules ORDER BY rule
 SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = $rule ORDER BY ALL
 
 -- name: periods
--- The traces of a rule in their periods, with a number for each way of scoring: the lowest and the highest of those that
--- were to be scored.
+-- The traces of a rule in their periods, with the last way of scoring as a number.
 WITH measured AS (
     SELECT date_trunc($by, "time") AS start, outcome, signature, min("time") OVER (PARTITION BY signature) AS since,
            CASE WHEN outcome = 'scored' THEN map_extract("values", $field)[1] END AS "value"
@@ -17,6 +16,6 @@ WITH measured AS (
     SELECT *, dense_rank() OVER (ORDER BY since, signature) AS method FROM measured
 )
 SELECT strftime(start, '%Y-%m-%d'), count(*), count(*) FILTER (outcome <> 'undefined'),
-       min(method) FILTER (outcome <> 'undefined'), max(method),
+       max(method),
        count("value"), fsum("value") / nullif(count("value"), 0), histogram(round("value", 4))
 FROM numbered GROUP BY start ORDER BY start

@@ -12,7 +12,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
-from answerkey.tasks.compare.drift import drift
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
@@ -113,13 +112,7 @@ def build_page(
             history=moments(warehouse, datasets, shown)[datasets[0]],
             samples=read_samples(warehouse, labels, reports, chosen, most_samples),
         )
-        return replace(page, history_notes=tuple(_history_notes(home, page)))
-
-
-def _history_notes(home: Home, page: Page) -> Iterator[str]:
-    """Whether the newest report of the data set differs from those before it."""
-    if len(page.moments) > 1:
-        yield drift(home, page.moments[::-1]).sentence
+        return page
 
 
 def _means(

@@ -170,7 +170,6 @@ class Page:
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
     releases. `failures` has the rows without a score, by reason, and `quarantine` the first rows that were refused.
-    `history_notes` are sentences about the history.
     `data_docs` is the address of the Data Docs of the run, and `overview` that of the overview of the home, relative to
     the page; empty if there are none. `why_old` says why a release is the old one that nobody named.
     """
@@ -194,7 +193,6 @@ class Page:
     corrected: tuple[Corrected, ...]
     history: tuple[ReportPoint, ...]
     samples: Samples
-    history_notes: tuple[str, ...] = ()
     data_docs: str = ""
     why_old: str = ""
     overview: str = ""

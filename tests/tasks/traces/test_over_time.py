@@ -1,13 +1,11 @@
-"""Scores over time: the mean of a rule's traces by day, week and month, its drift; what a dry run and a run show."""
+"""Scores over time: the mean of a rule's traces by day, week and month; what a dry run and a run show."""
 
 import sys
 
-import numpy as np
 import pytest
 
 from answerkey.flows.cli.comparison_tables import print_over_time
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
-from answerkey.metrics_core.statistics.clustered import proportion_interval
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.traces import funnel as funnels
 from answerkey.tasks.traces.funnel import funnel_table, markdown, preview
@@ -46,7 +44,7 @@ def three_days(tmp_path_factory):
     ],
 )
 def test_periods(three_days, by, periods):
-    name, found, _ = over_time(three_days, "r", by=by)
+    name, found = over_time(three_days, "r", by=by)
     assert name == "contains.match"
     ends = {start: clopper_pearson(right, n) for start, (right, n, _) in periods.items()}
     assert found == tuple(
@@ -84,7 +82,7 @@ def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(traces):
         ("", "rouge_l", "2026-11-02", 0.0), ("recall", "rouge_l", "2026-11-02", 0.0),
         ("token_overlap.recall", "token_overlap", "2026-11-01", 1.0),
     ):  # fmt: skip
-        name, found, _ = over_time(traces.home, "r", field)
+        name, found = over_time(traces.home, "r", field)
         assert (name, [(one.start, one.mean, one.n_total) for one in found]) == (f"{metric}.recall", [(day, mean, 1)])
 
 
@@ -141,44 +139,6 @@ def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(traces, monk
         traces.run(metric="trace_metrics:long")
         assert over_time(traces.home, "r").name == "long.words"
     sys.modules.pop("trace_metrics")
-    name, found, _ = over_time(traces.home, "r", "words")
+    name, found = over_time(traces.home, "r", "words")
     assert (name, [one.mean for one in found]) == ("long.words", [0.4, 0.4])
     assert over_time(traces.home, "r").name.startswith("long.")
-
-
-def nights(traces, rights, n_traces):
-    """A rule of yes and no over days with `n_traces` traces, of which so many are right."""
-    traces.log(
-        *(
-            at(f"11-{day:02}", 1000 * day + n, right=n < right)
-            for day, right in enumerate(rights, start=1)
-            for n in range(n_traces)
-        )
-    )
-    traces.run()
-
-
-def test_a_day_that_is_worse_than_those_before_it(traces, capsys):
-    nights(traces, [36, 34, 38, 20], 40)
-    history = over_time(traces.home, "r")
-    found = history.drift
-    assert (found.report, found.trailing) == ("2026-11-04", ("2026-11-01", "2026-11-02", "2026-11-03"))
-    assert (found.now, found.before, found.difference) == pytest.approx((20 / 40, 108 / 120, -0.4))
-    # Newcombe's method 10, of the intervals of both.
-    now, before = (proportion_interval(np.repeat([1.0, 0.0], counts), None) for counts in ([20, 20], [108, 12]))
-    assert found.low == pytest.approx(-0.4 - np.hypot(0.5 - now.low, before.high - 0.9))
-    assert found.high == pytest.approx(-0.4 + np.hypot(now.high - 0.5, 0.9 - before.low))
-    assert found.finding == "lower"
-    print_over_time("r", history, by="day", as_json=False)
-    assert capsys.readouterr().out.splitlines()[-1] == f"! {found.sentence}"
-    assert found.sentence.startswith(
-        "2026-11-04 is lower than the 3 days before it: 0.500 on 40 traces against 0.900 on 120 (-0.400, 95 % interval "
-    )
-    month = over_time(traces.home, "r", by="month").drift
-    assert month.difference is None and "not tested: that takes 3 earlier ones" in month.sentence
-
-    # A day that was scored in another way is compared with none.
-    traces.log(at("11-09", 9000, right=True), at("11-09", 9001, right=True))
-    run(traces.folder, rule(traces.folder), options=OTHERWISE)
-    found = over_time(traces.home, "r").drift
-    assert (found.report, found.trailing, found.difference) == ("2026-11-09", (), None)

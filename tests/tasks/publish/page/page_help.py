@@ -214,7 +214,6 @@ def full():
         comparisons=comparisons,
         agreements=agreements,
         corrected=corrected,
-        history_notes=("It is <lower> than before.",),
         data_docs="../_data-docs/index.html",
         overview="../index.html",
     )
