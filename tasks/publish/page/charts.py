@@ -17,7 +17,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.escape import typeset, visible
 from answerkey.tasks.publish.page.model import Page
-from answerkey.tasks.publish.text import number, signed
+from answerkey.tasks.publish.text import signed
 from answerkey.tasks.reports.report import ReportPoint
 
 WIDE, NARROW = 1000, 290
@@ -56,7 +56,6 @@ class Plots:
     """
 
     decisive: dict[str, Markup]
-    intervals: dict[str, dict[str, Markup]]
     differences: Sequence[dict[str, Markup]]
     slices: dict[str, dict[str, Markup]]
     history: dict[str, dict[str, Markup]]
@@ -70,7 +69,6 @@ def plots(page: Page) -> Plots:
     ]
     return Plots(
         decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
-        intervals=_named((name, _one(interval_plot(page, name))) for name in page.headlines),
         differences=[_two(partial(difference_plot, comparison, page.headlines)) for comparison in page.comparisons],
         slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
         history=_named(
@@ -113,22 +111,6 @@ class _Interval:
         return (self.mean if self.low is None else self.low), (self.mean if self.high is None else self.high)
 
 
-def interval_plot(page: Page, name: str) -> Markup | None:
-    """The means of one METRIC.FIELD in every release with their 95 % intervals; None where there is no mean."""
-    rows = [
-        _Interval(score.mean, score.ci_low, score.ci_high, _short(release.label), typeset(number(score.mean)))
-        for release in page.releases
-        if (score := release.report.score(name)) and score.mean is not None
-    ]
-    if not rows:
-        return None
-    low, high = _domain([row.ends for row in rows])
-    # No scale reaches beyond what a score can be: below 0, or above 1.
-    low = max(low, 0.0) if all(row.ends[0] >= 0 for row in rows) else low
-    high = min(high, 1.0) if all(row.ends[1] <= 1 for row in rows) else high
-    return _intervals(f"{name} by release, with 95 % intervals", rows, (low, high), NARROW)
-
-
 def difference_plot(comparison: Comparison, names: Sequence[str], width: int) -> Markup | None:
     """New - old for the fields `names` over all rows, with intervals; the first with the non-inferiority margin."""
     doubtful = confounded(comparison)
@@ -148,14 +130,8 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
     if not rows:
         return None
     domain = _domain([*(row.ends for row in rows), (-(comparison.margin or 0.0), 0.0)])
-    title = f"{comparison.new} minus {comparison.old}, with 95 % intervals"
-    return _intervals(title, rows, domain, width, zero=True)
 
-
-def _intervals(
-    title: str, rows: Sequence[_Interval], domain: tuple[float, float], width: int, *, zero: bool = False
-) -> Markup:
-    """A row for each interval, with its value beside it; its name is in a column, or above it in a narrow plot."""
+    # A row for each interval, with its value beside it; its name is in a column, or above it in a narrow plot
     beside = width == WIDE
     left = min(_WIDEST_NAME, _LETTER * max(len(row.name) for row in rows)) + 16 if beside else 0
     step = _LOW_ROW if beside else _ROW
@@ -165,15 +141,15 @@ def _intervals(
         top, at = place * step, (place + (0.5 if beside else 0.72)) * step
         if place:
             shapes.append(_line(0, top, width + _VALUE, top, "var(--rule)", 1))
-        if zero:
-            # Not through the name above the interval.
-            shapes.append(_line(x(0.0), top if beside else at - 9, x(0.0), top + step, "var(--muted)", 1.2))
+        # Not through the name above the interval.
+        shapes.append(_line(x(0.0), top if beside else at - 9, x(0.0), top + step, "var(--muted)", 1.2))
         if row.margin:
             shapes.append(_line(x(-row.margin), at - 12, x(-row.margin), at + 12, "var(--worse)", 1.8, dash="4,3"))
         shapes += _bar(row, x, at, thickness=3, size=4.7)
         name = _short(row.name, _WIDEST_NAME // _LETTER)
         shapes.append(_text(0, at + 4 if beside else top + 16, name, "start", muted=row.doubtful))
         shapes.append(_text(width + _VALUE, at + 4, row.label, "end", muted=row.doubtful))
+    title = f"{comparison.new} minus {comparison.old}, with 95 % intervals"
     return _svg(title, width + _VALUE, height + _AXIS, shapes)
 
 

@@ -8,7 +8,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.table import Cell
 from answerkey.tasks.reports.report import ReportPoint
-from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
+from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page
 
 
 def texts(drawing):
@@ -28,17 +28,9 @@ def fills(drawing):
     return re.findall(r'(?:fill|stroke)="(var\(--\w+\)|#\w+)"', drawing)
 
 
-def test_a_release_without_a_mean_is_left_out_and_a_field_without_any_has_no_plot():
-    made = replace(page(), releases=(release("old"), release("new", (None, 0.4, 0.3))))
-    assert "new" not in texts(charts.interval_plot(made, FIELDS[0]))
-    assert charts.interval_plot(replace(page(), releases=(release("a", (None, 0.4, 0.3)),)), FIELDS[0]) is None
-    assert charts.interval_plot(page(), "no.such") is None
-
-
 def test_colours_come_from_the_page():
     made = page()
     for drawing in (
-        charts.interval_plot(made, FIELDS[0]),
         charts.slice_plot(made, "lang", 300),
         charts.history_plot(made.history, FIELDS[0], 300),
     ):
