@@ -39,8 +39,7 @@ LONGEST_NUMBER = 15
 """The most characters of a number, which a double represents exactly. Longer ones are compared as text."""
 _MINUS = word_list("minus")
 _JOINS = word_list("joins_numbers")
-_ROMAN = re.compile(r"(?=[ivxlc])(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
-_ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_ROMAN = _values("roman", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +109,12 @@ def compound(token: str) -> int | None:
 
 
 def roman(token: str) -> int | None:
-    """The value of a Roman numeral of at least two letters, up to 89 (a single letter is more often a letter).
+    """The value of a Roman numeral of at least two letters, up to 99 (a single letter is more often a letter).
 
     >>> roman("xiv"), roman("x")
     (14, None)
     """
-    if len(token) < 2 or not _ROMAN.fullmatch(token):
-        return None
-    values = [_ROMAN_VALUES[letter] for letter in token]
-    return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
+    return _ROMAN.get(token) if len(token) > 1 else None
 
 
 def numbers(tokens: Sequence[str]) -> list[Number]:
@@ -377,9 +373,7 @@ def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
 
 
 _SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
-_PERHAPS_SAME = (
-    frozenset(("degree", "celsius")), frozenset(("degree", "fahrenheit")), frozenset(("pound", "sterling")),
-)  # fmt: skip
+_PERHAPS_SAME = ({"degree", "celsius"}, {"degree", "fahrenheit"}, {"pound", "sterling"})
 _FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
 _ZEROS: Mapping[str, float] = TABLES["zeros"]
 """What is added to a temperature before it is converted."""
@@ -440,7 +434,7 @@ class Quantity:
         if not self.unit or not other.unit or ("/" in self.unit) != ("/" in other.unit):
             return False
         # "degrees" may be of any scale, a "pound" of weight or of money
-        return not any({self.unit, other.unit} <= units for units in _PERHAPS_SAME)
+        return {self.unit, other.unit} not in _PERHAPS_SAME
 
     def differs(self, other: Quantity) -> bool:
         """Whether it is another amount: neither equal nor the same one rounded.
@@ -456,7 +450,7 @@ class Quantity:
         """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %."""
         if self._share_of(other) or other._share_of(self):
             return 0.0
-        if not self.unit or not other.unit or any({self.unit, other.unit} <= units for units in _PERHAPS_SAME):
+        if not self.unit or not other.unit or {self.unit, other.unit} in _PERHAPS_SAME:
             return _gap(self.value, other.value)
         (kind, value), (other_kind, other_value) = self._converted, other._converted
         return _gap(value, other_value, _LEAST.get(kind, 0.0)) if kind == other_kind else math.inf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
-from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike, turned_round
+from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike, occurs, turned_round
 from answerkey.metrics_core.offline_judge.clock import times, without_times
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import (
@@ -220,13 +219,11 @@ _BESIDE_AMOUNTS = frozenset((*UNIT_WORDS, *ADVERBS_OF_RATES)) | word_list("besid
 """What may stand beside an amount without making it another one."""
 
 
-def _has_reference(case: Case, text: Text) -> bool:
-    return all(any(alike(s, t) >= HIT for t in text.stem_set) for s in case.reference.content_stems)
-
-
 def refusal(case: Case) -> bool:
     """The answer declines and says nothing else."""
-    return declines(case.answer, case.question) and not _says_more(case) and not _has_reference(case, case.answer)
+    if not declines(case.answer, case.question) or _says_more(case):
+        return False
+    return not all(occurs(stem, case.answer.stem_set) for stem in case.reference.content_stems)
 
 
 def only_declines(question: str, answer: str) -> bool:
@@ -283,17 +280,8 @@ def negated(case: Case) -> bool:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
     if case.reference.negated or case.question.negated:
         return False
-    return _excluded(case) or (_may_deny(case.answer.normal) and (_in_clause(case) or _right_after(case)))
-
-
-@lru_cache(maxsize=16_384)
-def _may_deny(normal: str) -> bool:
-    """Whether a text contains the letters of a denying word: most answers do not, and need no closer look."""
-    bare = normal if normal.isascii() else unicodedata.normalize("NFD", normal)
-    letters = bare if bare.isascii() else "".join(c for c in bare if not unicodedata.combining(c))
-    if any(word in letters for word in _DENYING):
-        return True
-    return "no " in letters and any(f"no {verb}" in letters for _, verb in _SPANISH_DENIALS)
+    denies = case.answer.negated and (_in_clause(case) or _right_after(case))
+    return denies or _excluded(case)
 
 
 def _right_after(case: Case) -> bool:
@@ -405,8 +393,8 @@ def other_list(case: Case) -> bool:
     if not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return False
     stated, wanted = case.answer.stems, case.reference.stems
-    present = [any(alike(one, other) >= HIT for one in item for other in stated) for item in items]
-    others = [one for one in case.residue if not any(alike(one, stem) >= HIT for stem in wanted)]
+    present = [any(occurs(one, stated) for one in item) for item in items]
+    others = [one for one in case.residue if not occurs(one, wanted)]
     if len(stated) > len(wanted) + len(case.question.stems) or not (any(present) or numbers & wanted_numbers):
         return False
     return (not others and not all(present)) or (only_numbers and numbers != wanted_numbers)
@@ -562,7 +550,7 @@ def stated(case: Case) -> bool:
     if case.question.stem_set & set(reference.said) or bounds(case.head, reference) - bounds(case.question, reference):
         return False
     known = {*reference.stems, *case.question.stems, *SHELL_WORDS}
-    added = {one for one in case.head.said if one not in known and not _asked(one, case.question)}
+    added = {one for one in case.head.said if one not in known and not occurs(one, case.question.stem_set)}
     return len(added) <= (0 if reference.numbers else _MOST_ADDED) and _stands_alone(case, added)
 
 
@@ -596,10 +584,6 @@ def _acted_upon(case: Case, before: tuple[str, ...]) -> bool:
     if case.question.tokens[:1] != ("who",) or len(asked) < 2 or before[-1:] != (asked[0],):
         return False
     return case.question.tokens[1] == asked[0] and asked[-1] in before[:-1]
-
-
-def _asked(stem: str, question: Text) -> bool:
-    return any(alike(stem, other) >= HIT for other in question.stem_set)
 
 
 def turned_pair(case: Case) -> bool:
