@@ -77,6 +77,7 @@ def occurs(stem: str, others: Iterable[str]) -> bool:
     return any(alike(stem, other) >= HIT for other in others)
 
 
+@lru_cache(maxsize=65_536)
 def turned_round(a: str, b: str) -> bool:
     """Whether a prefix or an ending turns the meaning round: "legal" and "illegal", "hypotension" and "hypertension",
     "chloride" and "chlorate".

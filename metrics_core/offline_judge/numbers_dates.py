@@ -379,7 +379,7 @@ _ZEROS: Mapping[str, float] = TABLES["zeros"]
 """What is added to a temperature before it is converted."""
 _LEAST = {"temperature": 100.0}
 """The amount of which a difference is at least taken as a share: 20 and 21 °C are 1 % apart."""
-_PER_WORDS, _BEFORE_UNITS = word_list("per"), word_list("before_units")
+_PER_WORDS, _BEFORE_UNITS, _MARKS_OF_MONEY = word_list("per"), word_list("before_units"), frozenset("$€£₽¢")
 ADVERBS_OF_RATES: Mapping[str, str] = {word: unit for unit, words in TABLES["daily"].items() for word in words.split()}
 """The units of "daily", "jährlich" and others."""
 
@@ -512,17 +512,19 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
     [Quantity(value=2.0, unit='/week'), Quantity(value=20.0, unit='dollar/hour')]
     """
     result: list[Quantity] = []
-    stop = 0
+    stop = behind_unit = 0
     for number in numbers:
         if number.start < stop:
             # "Second" in "10 metres per second"
             continue
         at = _after(tokens, number.stop, _BEFORE_UNITS)
-        before, after, following = _token(tokens, number.start - 1), _token(tokens, at), _token(tokens, at + 1)
+        after, following = _token(tokens, at), _token(tokens, at + 1)
         # The preposition, but in "6 ft 1 in"
         is_inch = after == "in" and result and result[-1].unit == "foot"
         unit = "inch" if is_inch else UNIT_WORDS.get(after, "")
-        currency = UNIT_WORDS.get(before, "") if not before.isalnum() else ""
+        # In "5 € or 10 km", the mark belongs to the first number
+        before = _token(tokens, number.start - 1) if number.start > behind_unit else ""
+        currency = UNIT_WORDS[before] if before in _MARKS_OF_MONEY else ""
         if unit == "degree":
             # "65 degrees Celsius", "65 °C"
             scale_at = _after(tokens, at + 1, _BEFORE_UNITS)
@@ -533,8 +535,8 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
         if currency and unit != currency:
             # What stands behind "$5" is what it is per: "$5/month"
             unit, at = currency, at - 1
-        at += bool(unit)
-        per, behind = _per(tokens, at, has_unit=bool(unit))
+        behind_unit = at + bool(unit)
+        per, behind = _per(tokens, behind_unit, has_unit=bool(unit))
         if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
             # Megabits are said of speeds, with or without "per second"
             unit = f"{unit.partition('/')[0]}/{per}"
@@ -559,7 +561,9 @@ def _per(tokens: Sequence[str], at: int, *, has_unit: bool) -> tuple[str, int]:
     unit_at = _after(tokens, at, _PER_WORDS)
     word = _token(tokens, unit_at)
     unit = "second" if has_unit and word == "s" else UNIT_WORDS.get(word, "")
-    return ADVERBS_OF_RATES.get(word, unit if unit_at > at or has_unit else ""), unit_at + 1
+    # "10 a.m." is no rate
+    is_rate = has_unit or (unit_at > at and len(word) > 1)
+    return ADVERBS_OF_RATES.get(word, unit if is_rate else ""), unit_at + 1
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:

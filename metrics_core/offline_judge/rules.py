@@ -409,8 +409,8 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
 
 def other_number(case: Case) -> bool:
     """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
-    is_bound = not _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
-    is_other = not is_bound and (_other_measure(case) or _other_amount(case))
+    differ = _other_measure(case) or _other_amount(case)
+    is_other = differ and _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
     return is_other or _beyond(case) or _other_identifier(case) or _one_of_a_pair(case)
 
 
@@ -451,7 +451,7 @@ def other_bounds(case: Case) -> frozenset[str]:
 
 def _beyond(case: Case) -> bool:
     """Whether the answer names the amount of the reference as a bound that it lies beyond, or the reverse."""
-    return not _STRICT.isdisjoint(other_bounds(case)) and _same_amounts(case)
+    return _same_amounts(case) and not _STRICT.isdisjoint(other_bounds(case))
 
 
 def _other_amount(case: Case) -> bool:
