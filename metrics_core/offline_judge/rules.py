@@ -57,12 +57,12 @@ class Ruling:
     """The decision of a rule, with its reason.
 
     >>> decide(Case.of(read("Which city?"), read("It is not Paris."), read("Paris")))
-    Ruling(rule='negated', verdict='mismatch', reason='the answer denies what the reference says')
+    Ruling(rule='negated', reason='the answer denies what the reference says', verdict='mismatch')
     """
 
     rule: RuleId
-    verdict: MatchVerdict
     reason: str
+    verdict: MatchVerdict = "mismatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -740,32 +740,32 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: Mapping[Callable[[Case], bool], Ruling] = {
-    glued_number: Ruling("other_number", "mismatch", "the answer has the number only as a part of a name"),
-    other_version: Ruling("other_number", "mismatch", "the answer names another version or section"),
-    other_variant: Ruling("other_name", "mismatch", "the answer names another variant of that name"),
-    other_formula: Ruling("other_formula", "mismatch", "the answer differs from the reference in a sign that counts"),
-    same_text: Ruling("same_text", "match", "the answer equals the reference apart from its form"),
-    refusal: Ruling("refusal", "refusal", "the answer declines to answer"),
-    hedged: Ruling("hedged", "hedged", "the answer says itself that it is not sure"),
-    negated: Ruling("negated", "mismatch", "the answer denies what the reference says"),
-    opposite: Ruling("opposite", "mismatch", "one says yes, the other no"),
-    turns_round: Ruling("opposite", "mismatch", "the answer turns a word of the reference round"),
-    undenied: Ruling("opposite", "mismatch", "the answer says what the reference denies"),
-    same_reply: Ruling("same_reply", "match", "both say yes, or both say no"),
-    other_time: Ruling("other_number", "mismatch", "the answer names another time"),
-    same_time: Ruling("same_number", "match", "the answer names the same time"),
-    beside_date: Ruling("other_date", "mismatch", "the answer names a time before or after the date"),
-    other_date: Ruling("other_date", "mismatch", "the answer names another date"),
-    same_number: Ruling("same_number", "match", "the answer names the same number"),
-    same_date: Ruling("same_date", "match", "the answer names the same date"),
-    several_letters: Ruling("other_list", "partial", "the answer names several letters, and the reference one"),
-    other_list: Ruling("other_list", "partial", "the answer does not list what the reference lists"),
-    other_number: Ruling("other_number", "mismatch", "the answer names another number"),
-    turned_pair: Ruling("other_order", "mismatch", "the answer exchanges two numbers of the reference"),
-    other_order: Ruling("other_order", "mismatch", "the answer exchanges two things of the reference"),
-    relative: Ruling("other_name", "mismatch", "the answer names a relative of the one whom the reference names"),
-    stated: Ruling("stated", "match", "the answer says what the reference says"),
-    other_name: Ruling("other_name", "mismatch", "the answer names another one of that name"),
+    glued_number: Ruling("other_number", "the answer has the number only as a part of a name"),
+    other_version: Ruling("other_number", "the answer names another version or section"),
+    other_variant: Ruling("other_name", "the answer names another variant of that name"),
+    other_formula: Ruling("other_formula", "the answer differs from the reference in a sign that counts"),
+    same_text: Ruling("same_text", "the answer equals the reference apart from its form", "match"),
+    refusal: Ruling("refusal", "the answer declines to answer", "refusal"),
+    hedged: Ruling("hedged", "the answer says itself that it is not sure", "hedged"),
+    negated: Ruling("negated", "the answer denies what the reference says"),
+    opposite: Ruling("opposite", "one says yes, the other no"),
+    turns_round: Ruling("opposite", "the answer turns a word of the reference round"),
+    undenied: Ruling("opposite", "the answer says what the reference denies"),
+    same_reply: Ruling("same_reply", "both say yes, or both say no", "match"),
+    other_time: Ruling("other_number", "the answer names another time"),
+    same_time: Ruling("same_number", "the answer names the same time", "match"),
+    beside_date: Ruling("other_date", "the answer names a time before or after the date"),
+    other_date: Ruling("other_date", "the answer names another date"),
+    same_number: Ruling("same_number", "the answer names the same number", "match"),
+    same_date: Ruling("same_date", "the answer names the same date", "match"),
+    several_letters: Ruling("other_list", "the answer names several letters, and the reference one", "partial"),
+    other_list: Ruling("other_list", "the answer does not list what the reference lists", "partial"),
+    other_number: Ruling("other_number", "the answer names another number"),
+    turned_pair: Ruling("other_order", "the answer exchanges two numbers of the reference"),
+    other_order: Ruling("other_order", "the answer exchanges two things of the reference"),
+    relative: Ruling("other_name", "the answer names a relative of the one whom the reference names"),
+    stated: Ruling("stated", "the answer says what the reference says", "match"),
+    other_name: Ruling("other_name", "the answer names another one of that name"),
 }
 """The rules in the order in which they are tried, each with what it says where it holds."""
 
