@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -68,6 +68,16 @@ def alike(a: str, b: str) -> float:
     return ratio if ratio >= 0.6 and not turned_round(a, b) else 0.0
 
 
+def occurs(stem: str, others: Iterable[str]) -> bool:
+    """Whether a stem is one of others, in any form.
+
+    >>> occurs("beatles", ["the", "beatle"])
+    True
+    """
+    return any(alike(stem, other) >= HIT for other in others)
+
+
+@lru_cache(maxsize=65_536)
 def turned_round(a: str, b: str) -> bool:
     """Whether a prefix or an ending turns the meaning round: "legal" and "illegal", "hypotension" and "hypertension",
     "chloride" and "chlorate".
@@ -123,7 +133,7 @@ def same_words(stems: Collection[str], others: Collection[str]) -> frozenset[str
     """
     nearly = others if len(others) <= LONGEST_REFERENCE else ()
     exact = frozenset(others)
-    return frozenset([one for one in stems if one in exact or any(alike(other, one) >= HIT for other in nearly)])
+    return frozenset([one for one in stems if one in exact or occurs(one, nearly)])
 
 
 def part_ratio(a: str, b: str) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from answerkey.metrics_core.offline_judge.alignment import HIT, alike
+from answerkey.metrics_core.offline_judge.alignment import occurs
 from answerkey.metrics_core.offline_judge.facts import Fact
 from answerkey.metrics_core.offline_judge.numbers_dates import Date
 from answerkey.metrics_core.offline_judge.reading import Text, asks_yes_or_no, lemma, parts_of, read
@@ -257,9 +257,7 @@ def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
 
 def _covered(wanted: Claim, claim: Claim) -> bool:
     return wanted.numbers <= claim.numbers and all(
-        any(alike(stem, other) >= HIT for other in claim.core)
-        for stem in wanted.nouns
-        if not stem.lstrip("-").isdigit()
+        occurs(stem, claim.core) for stem in wanted.nouns if not stem.lstrip("-").isdigit()
     )
 
 

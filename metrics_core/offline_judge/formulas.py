@@ -6,30 +6,14 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from answerkey.metrics_core.offline_judge.vocabulary import TABLES
+
 _LONGEST, _MOST_PARTS = 60, 8
 """Characters, and parts between blanks, of a formula. A longer text is prose in which signs occur."""
 _SHORT = 2
 """Characters of what may be a formula although it has no sign: "p" for "¬p"."""
 
-_SPELLINGS = tuple(
-    (re.compile(pattern), sign)
-    for pattern, sign in (
-        (r"[−‐-―]", "-"),
-        (r"!=|<>", "≠"),
-        (r"<=", "≤"),
-        (r">=", "≥"),
-        (r"==+", "="),
-        (r"&&", "∧"),
-        (r"\|\|", "∨"),
-        (r"->", "→"),
-        (r"<-", "←"),
-        (r"÷", "/"),
-        (r"^\$(.+)\$$", r"\1"),
-        (r",\s+", ","),
-        (r"(?<=\d),(?=\d)", "."),
-        (r"(?<=\d)\.0+(?!\d)", ""),
-    )
-)
+_SPELLINGS = tuple((re.compile(pattern), sign) for pattern, sign in TABLES["signs"].items())
 _NO_FORMULA = re.compile(r"://|\\(?![A-Za-z]+$)|^>\s")
 _RELATION = re.compile(r"(?:^|\s)(?:[<>≤≥≠=∧∨→←]|--?(?=[A-Za-z]))")
 _LETTER = re.compile(r"[^\W\d_]")

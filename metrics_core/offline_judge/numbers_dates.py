@@ -39,8 +39,7 @@ LONGEST_NUMBER = 15
 """The most characters of a number, which a double represents exactly. Longer ones are compared as text."""
 _MINUS = word_list("minus")
 _JOINS = word_list("joins_numbers")
-_ROMAN = re.compile(r"(?=[ivxlc])(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
-_ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_ROMAN = _values("roman", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +109,12 @@ def compound(token: str) -> int | None:
 
 
 def roman(token: str) -> int | None:
-    """The value of a Roman numeral of at least two letters, up to 89 (a single letter is more often a letter).
+    """The value of a Roman numeral of at least two letters, up to 99 (a single letter is more often a letter).
 
     >>> roman("xiv"), roman("x")
     (14, None)
     """
-    if len(token) < 2 or not _ROMAN.fullmatch(token):
-        return None
-    values = [_ROMAN_VALUES[letter] for letter in token]
-    return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
+    return _ROMAN.get(token) if len(token) > 1 else None
 
 
 def numbers(tokens: Sequence[str]) -> list[Number]:
@@ -377,15 +373,13 @@ def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
 
 
 _SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
-_PERHAPS_SAME = (
-    frozenset(("degree", "celsius")), frozenset(("degree", "fahrenheit")), frozenset(("pound", "sterling")),
-)  # fmt: skip
+_PERHAPS_SAME = ({"degree", "celsius"}, {"degree", "fahrenheit"}, {"pound", "sterling"})
 _FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
 _ZEROS: Mapping[str, float] = TABLES["zeros"]
 """What is added to a temperature before it is converted."""
 _LEAST = {"temperature": 100.0}
 """The amount of which a difference is at least taken as a share: 20 and 21 °C are 1 % apart."""
-_PER_WORDS, _BEFORE_UNITS = word_list("per"), word_list("before_units")
+_PER_WORDS, _BEFORE_UNITS, _MARKS_OF_MONEY = word_list("per"), word_list("before_units"), frozenset("$€£₽¢")
 ADVERBS_OF_RATES: Mapping[str, str] = {word: unit for unit, words in TABLES["daily"].items() for word in words.split()}
 """The units of "daily", "jährlich" and others."""
 
@@ -440,7 +434,7 @@ class Quantity:
         if not self.unit or not other.unit or ("/" in self.unit) != ("/" in other.unit):
             return False
         # "degrees" may be of any scale, a "pound" of weight or of money
-        return not any({self.unit, other.unit} <= units for units in _PERHAPS_SAME)
+        return {self.unit, other.unit} not in _PERHAPS_SAME
 
     def differs(self, other: Quantity) -> bool:
         """Whether it is another amount: neither equal nor the same one rounded.
@@ -456,7 +450,7 @@ class Quantity:
         """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %."""
         if self._share_of(other) or other._share_of(self):
             return 0.0
-        if not self.unit or not other.unit or any({self.unit, other.unit} <= units for units in _PERHAPS_SAME):
+        if not self.unit or not other.unit or {self.unit, other.unit} in _PERHAPS_SAME:
             return _gap(self.value, other.value)
         (kind, value), (other_kind, other_value) = self._converted, other._converted
         return _gap(value, other_value, _LEAST.get(kind, 0.0)) if kind == other_kind else math.inf
@@ -518,17 +512,19 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
     [Quantity(value=2.0, unit='/week'), Quantity(value=20.0, unit='dollar/hour')]
     """
     result: list[Quantity] = []
-    stop = 0
+    stop = behind_unit = 0
     for number in numbers:
         if number.start < stop:
             # "Second" in "10 metres per second"
             continue
         at = _after(tokens, number.stop, _BEFORE_UNITS)
-        before, after, following = _token(tokens, number.start - 1), _token(tokens, at), _token(tokens, at + 1)
+        after, following = _token(tokens, at), _token(tokens, at + 1)
         # The preposition, but in "6 ft 1 in"
         is_inch = after == "in" and result and result[-1].unit == "foot"
         unit = "inch" if is_inch else UNIT_WORDS.get(after, "")
-        currency = UNIT_WORDS.get(before, "") if not before.isalnum() else ""
+        # In "5 € or 10 km", the mark belongs to the first number
+        before = _token(tokens, number.start - 1) if number.start > behind_unit else ""
+        currency = UNIT_WORDS[before] if before in _MARKS_OF_MONEY else ""
         if unit == "degree":
             # "65 degrees Celsius", "65 °C"
             scale_at = _after(tokens, at + 1, _BEFORE_UNITS)
@@ -539,8 +535,8 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
         if currency and unit != currency:
             # What stands behind "$5" is what it is per: "$5/month"
             unit, at = currency, at - 1
-        at += bool(unit)
-        per, behind = _per(tokens, at, has_unit=bool(unit))
+        behind_unit = at + bool(unit)
+        per, behind = _per(tokens, behind_unit, has_unit=bool(unit))
         if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
             # Megabits are said of speeds, with or without "per second"
             unit = f"{unit.partition('/')[0]}/{per}"
@@ -565,7 +561,9 @@ def _per(tokens: Sequence[str], at: int, *, has_unit: bool) -> tuple[str, int]:
     unit_at = _after(tokens, at, _PER_WORDS)
     word = _token(tokens, unit_at)
     unit = "second" if has_unit and word == "s" else UNIT_WORDS.get(word, "")
-    return ADVERBS_OF_RATES.get(word, unit if unit_at > at or has_unit else ""), unit_at + 1
+    # "10 a.m." is no rate
+    is_rate = has_unit or (unit_at > at and len(word) > 1)
+    return ADVERBS_OF_RATES.get(word, unit if is_rate else ""), unit_at + 1
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:

@@ -134,8 +134,7 @@ class Text:
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
         """The amounts that it names, with their units."""
-        text = self.counted
-        return tuple(quantities(text.tokens, text.numbers)) if text.numbers else ()
+        return tuple(quantities(self.counted.tokens, self.counted.numbers))
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
-from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike, turned_round
+from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike, occurs, turned_round
 from answerkey.metrics_core.offline_judge.clock import times, without_times
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import (
@@ -58,12 +57,12 @@ class Ruling:
     """The decision of a rule, with its reason.
 
     >>> decide(Case.of(read("Which city?"), read("It is not Paris."), read("Paris")))
-    Ruling(rule='negated', verdict='mismatch', reason='the answer denies what the reference says')
+    Ruling(rule='negated', reason='the answer denies what the reference says', verdict='mismatch')
     """
 
     rule: RuleId
-    verdict: MatchVerdict
     reason: str
+    verdict: MatchVerdict = "mismatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +219,11 @@ _BESIDE_AMOUNTS = frozenset((*UNIT_WORDS, *ADVERBS_OF_RATES)) | word_list("besid
 """What may stand beside an amount without making it another one."""
 
 
-def _has_reference(case: Case, text: Text) -> bool:
-    return all(any(alike(s, t) >= HIT for t in text.stem_set) for s in case.reference.content_stems)
-
-
 def refusal(case: Case) -> bool:
     """The answer declines and says nothing else."""
-    return declines(case.answer, case.question) and not _says_more(case) and not _has_reference(case, case.answer)
+    if not declines(case.answer, case.question) or _says_more(case):
+        return False
+    return not all(occurs(stem, case.answer.stem_set) for stem in case.reference.content_stems)
 
 
 def only_declines(question: str, answer: str) -> bool:
@@ -283,17 +280,8 @@ def negated(case: Case) -> bool:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
     if case.reference.negated or case.question.negated:
         return False
-    return _excluded(case) or (_may_deny(case.answer.normal) and (_in_clause(case) or _right_after(case)))
-
-
-@lru_cache(maxsize=16_384)
-def _may_deny(normal: str) -> bool:
-    """Whether a text contains the letters of a denying word: most answers do not, and need no closer look."""
-    bare = normal if normal.isascii() else unicodedata.normalize("NFD", normal)
-    letters = bare if bare.isascii() else "".join(c for c in bare if not unicodedata.combining(c))
-    if any(word in letters for word in _DENYING):
-        return True
-    return "no " in letters and any(f"no {verb}" in letters for _, verb in _SPANISH_DENIALS)
+    denies = case.answer.negated and (_in_clause(case) or _right_after(case))
+    return denies or _excluded(case)
 
 
 def _right_after(case: Case) -> bool:
@@ -405,8 +393,8 @@ def other_list(case: Case) -> bool:
     if not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return False
     stated, wanted = case.answer.stems, case.reference.stems
-    present = [any(alike(one, other) >= HIT for one in item for other in stated) for item in items]
-    others = [one for one in case.residue if not any(alike(one, stem) >= HIT for stem in wanted)]
+    present = [any(occurs(one, stated) for one in item) for item in items]
+    others = [one for one in case.residue if not occurs(one, wanted)]
     if len(stated) > len(wanted) + len(case.question.stems) or not (any(present) or numbers & wanted_numbers):
         return False
     return (not others and not all(present)) or (only_numbers and numbers != wanted_numbers)
@@ -421,8 +409,8 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
 
 def other_number(case: Case) -> bool:
     """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
-    is_bound = not _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
-    is_other = not is_bound and (_other_measure(case) or _other_amount(case))
+    differ = _other_measure(case) or _other_amount(case)
+    is_other = differ and _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
     return is_other or _beyond(case) or _other_identifier(case) or _one_of_a_pair(case)
 
 
@@ -463,7 +451,7 @@ def other_bounds(case: Case) -> frozenset[str]:
 
 def _beyond(case: Case) -> bool:
     """Whether the answer names the amount of the reference as a bound that it lies beyond, or the reverse."""
-    return not _STRICT.isdisjoint(other_bounds(case)) and _same_amounts(case)
+    return _same_amounts(case) and not _STRICT.isdisjoint(other_bounds(case))
 
 
 def _other_amount(case: Case) -> bool:
@@ -562,7 +550,7 @@ def stated(case: Case) -> bool:
     if case.question.stem_set & set(reference.said) or bounds(case.head, reference) - bounds(case.question, reference):
         return False
     known = {*reference.stems, *case.question.stems, *SHELL_WORDS}
-    added = {one for one in case.head.said if one not in known and not _asked(one, case.question)}
+    added = {one for one in case.head.said if one not in known and not occurs(one, case.question.stem_set)}
     return len(added) <= (0 if reference.numbers else _MOST_ADDED) and _stands_alone(case, added)
 
 
@@ -596,10 +584,6 @@ def _acted_upon(case: Case, before: tuple[str, ...]) -> bool:
     if case.question.tokens[:1] != ("who",) or len(asked) < 2 or before[-1:] != (asked[0],):
         return False
     return case.question.tokens[1] == asked[0] and asked[-1] in before[:-1]
-
-
-def _asked(stem: str, question: Text) -> bool:
-    return any(alike(stem, other) >= HIT for other in question.stem_set)
 
 
 def turned_pair(case: Case) -> bool:
@@ -756,32 +740,32 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: Mapping[Callable[[Case], bool], Ruling] = {
-    glued_number: Ruling("other_number", "mismatch", "the answer has the number only as a part of a name"),
-    other_version: Ruling("other_number", "mismatch", "the answer names another version or section"),
-    other_variant: Ruling("other_name", "mismatch", "the answer names another variant of that name"),
-    other_formula: Ruling("other_formula", "mismatch", "the answer differs from the reference in a sign that counts"),
-    same_text: Ruling("same_text", "match", "the answer equals the reference apart from its form"),
-    refusal: Ruling("refusal", "refusal", "the answer declines to answer"),
-    hedged: Ruling("hedged", "hedged", "the answer says itself that it is not sure"),
-    negated: Ruling("negated", "mismatch", "the answer denies what the reference says"),
-    opposite: Ruling("opposite", "mismatch", "one says yes, the other no"),
-    turns_round: Ruling("opposite", "mismatch", "the answer turns a word of the reference round"),
-    undenied: Ruling("opposite", "mismatch", "the answer says what the reference denies"),
-    same_reply: Ruling("same_reply", "match", "both say yes, or both say no"),
-    other_time: Ruling("other_number", "mismatch", "the answer names another time"),
-    same_time: Ruling("same_number", "match", "the answer names the same time"),
-    beside_date: Ruling("other_date", "mismatch", "the answer names a time before or after the date"),
-    other_date: Ruling("other_date", "mismatch", "the answer names another date"),
-    same_number: Ruling("same_number", "match", "the answer names the same number"),
-    same_date: Ruling("same_date", "match", "the answer names the same date"),
-    several_letters: Ruling("other_list", "partial", "the answer names several letters, and the reference one"),
-    other_list: Ruling("other_list", "partial", "the answer does not list what the reference lists"),
-    other_number: Ruling("other_number", "mismatch", "the answer names another number"),
-    turned_pair: Ruling("other_order", "mismatch", "the answer exchanges two numbers of the reference"),
-    other_order: Ruling("other_order", "mismatch", "the answer exchanges two things of the reference"),
-    relative: Ruling("other_name", "mismatch", "the answer names a relative of the one whom the reference names"),
-    stated: Ruling("stated", "match", "the answer says what the reference says"),
-    other_name: Ruling("other_name", "mismatch", "the answer names another one of that name"),
+    glued_number: Ruling("other_number", "the answer has the number only as a part of a name"),
+    other_version: Ruling("other_number", "the answer names another version or section"),
+    other_variant: Ruling("other_name", "the answer names another variant of that name"),
+    other_formula: Ruling("other_formula", "the answer differs from the reference in a sign that counts"),
+    same_text: Ruling("same_text", "the answer equals the reference apart from its form", "match"),
+    refusal: Ruling("refusal", "the answer declines to answer", "refusal"),
+    hedged: Ruling("hedged", "the answer says itself that it is not sure", "hedged"),
+    negated: Ruling("negated", "the answer denies what the reference says"),
+    opposite: Ruling("opposite", "one says yes, the other no"),
+    turns_round: Ruling("opposite", "the answer turns a word of the reference round"),
+    undenied: Ruling("opposite", "the answer says what the reference denies"),
+    same_reply: Ruling("same_reply", "both say yes, or both say no", "match"),
+    other_time: Ruling("other_number", "the answer names another time"),
+    same_time: Ruling("same_number", "the answer names the same time", "match"),
+    beside_date: Ruling("other_date", "the answer names a time before or after the date"),
+    other_date: Ruling("other_date", "the answer names another date"),
+    same_number: Ruling("same_number", "the answer names the same number", "match"),
+    same_date: Ruling("same_date", "the answer names the same date", "match"),
+    several_letters: Ruling("other_list", "the answer names several letters, and the reference one", "partial"),
+    other_list: Ruling("other_list", "the answer does not list what the reference lists", "partial"),
+    other_number: Ruling("other_number", "the answer names another number"),
+    turned_pair: Ruling("other_order", "the answer exchanges two numbers of the reference"),
+    other_order: Ruling("other_order", "the answer exchanges two things of the reference"),
+    relative: Ruling("other_name", "the answer names a relative of the one whom the reference names"),
+    stated: Ruling("stated", "the answer says what the reference says", "match"),
+    other_name: Ruling("other_name", "the answer names another one of that name"),
 }
 """The rules in the order in which they are tried, each with what it says where it holds."""
 

@@ -158,11 +158,12 @@ def bounds(text: Text, question: Text) -> frozenset[str]:
     >>> sorted(bounds(read("more than 95, probably"), read("How old is he?")))
     ['above', 'unsure']
     """
-    return (_limits(text) - _limits(question)) | ({"unsure"} if hedges(text.normal) else frozenset())
+    return (_limits(text.tokens) - _limits(question.tokens)) | ({"unsure"} if hedges(text.normal) else frozenset())
 
 
-def _limits(text: Text) -> frozenset[str]:
-    line, names = " ".join(text.tokens), set()
+@lru_cache(maxsize=16_384)
+def _limits(tokens: tuple[str, ...]) -> frozenset[str]:
+    line, names = " ".join(tokens), set()
     for name, pattern in _LIMITS.items():
         # "No less than" has "less than" in it, so what was found is taken away
         rest = pattern.sub("", line)
