@@ -128,7 +128,11 @@ def same_date(case: Case) -> bool:
 
 
 def beside_date(case: Case) -> bool:
-    """The answer names a time before or after the only date of the reference."""
+    """The answer names a time before or after the only date of the reference.
+
+    >>> beside_date(Case.of(read("When did it open?"), read("the day after 3 May 2019"), read("3 May 2019")))
+    True
+    """
     dates = len(case.reference.dates) == len(case.head.dates) == 1
     is_beside, wanted = (_BESIDE_A_DATE.search(text.normal) for text in (case.head, case.reference))
     return dates and bool(is_beside) and not wanted
@@ -335,7 +339,11 @@ _OPPOSITES = frozenset(frozenset(map(lemma, pair.split())) for pair in TABLES["o
 
 
 def turns_round(case: Case) -> bool:
-    """Whether the answer has all words of the reference but one, in their order, and the opposite of that one."""
+    """Whether the answer has all words of the reference but one, in their order, and the opposite of that one.
+
+    >>> turns_round(Case.of(read("Where is it?"), read("north of the river"), read("south of the river")))
+    True
+    """
     said, wanted = ([lemma(token) for token in text.plain] for text in (case.head, case.reference))
     missing = set(wanted) - set(said)
     if len(missing) != 1 or case.head.negated != case.reference.negated:
@@ -355,7 +363,11 @@ def opposite(case: Case) -> bool:
 
 
 def undenied(case: Case) -> bool:
-    """The answer says what the reference denies."""
+    """The answer says what the reference denies.
+
+    >>> undenied(Case.of(read("Is there a fee?"), read("it costs money"), read("it costs no money")))
+    True
+    """
     reference = case.reference
     denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS}
     return reference.negated and not case.answer.negated and len(denied) > 1 and denied <= case.answer.stem_set
@@ -378,7 +390,11 @@ _AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
 
 
 def several_letters(case: Case) -> bool:
-    """The reference is one letter of a choice, and the answer names several."""
+    """The reference is one letter of a choice, and the answer names several.
+
+    >>> several_letters(Case.of(read("Which answer is right?"), read("A or B"), read("B")))
+    True
+    """
     return bool(_ONE_LETTER.fullmatch(case.reference.raw) and _SEVERAL_LETTERS.fullmatch(case.head.raw))
 
 
@@ -587,7 +603,11 @@ def _acted_upon(case: Case, before: tuple[str, ...]) -> bool:
 
 
 def turned_pair(case: Case) -> bool:
-    """The answer exchanges the numbers of a ratio or a score: "1:3" for "3:1"."""
+    """The answer exchanges the numbers of a ratio or a score: "1:3" for "3:1".
+
+    >>> turned_pair(Case.of(read("How did the match end?"), read("1:3"), read("3:1")))
+    True
+    """
     wanted, stated = (set(_PAIR.findall(text.normal)) for text in (case.reference, case.answer))
     return len(wanted) == 1 and not wanted & stated and any(pair[::-1] in stated for pair in wanted)
 
