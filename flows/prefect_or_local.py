@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
@@ -52,19 +51,6 @@ class Future(Generic[R]):
             if raise_on_failure:
                 raise
             return error
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The state of an attempt that failed without Prefect, as a `retry_condition_fn` gets it."""
-
-    error: Exception
-
-    def result(self, raise_on_failure: bool = True) -> Exception:
-        """The error, raised or returned."""
-        if raise_on_failure:
-            raise self.error
-        return self.error
 
 
 class Task(Generic[P, R]):
@@ -117,7 +103,9 @@ class Task(Generic[P, R]):
                 return self.fn(*args, **kwargs)
             except Exception as error:
                 condition = self.options.get("retry_condition_fn")
-                if condition and not condition(self, None, Failed(error)):
+                failed: concurrent.futures.Future[R] = concurrent.futures.Future()
+                failed.set_exception(error)
+                if condition and not condition(self, None, Future(failed)):
                     raise
                 if _threads.get().ended.wait(self.options["retry_delay_seconds"][attempt]):
                     raise

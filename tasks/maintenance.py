@@ -12,7 +12,6 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -97,7 +96,8 @@ def prune(home: Home, days: float) -> Pruned:
     folders = [
         folder
         for folder in home.local.glob("runs/*")
-        if folder.is_dir() and is_work_folder(folder.name) and folder.name not in running and _newest(folder) < before
+        if folder.is_dir() and is_work_folder(folder.name) and folder.name not in running
+        if max(file.stat().st_mtime for file in [folder, *folder.rglob("*")]) < before
     ]
     size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
     for folder in folders:
@@ -120,7 +120,3 @@ def _shared_by_run(home: Home) -> dict[str, list[StoredFile]]:
         if is_work_folder(run := file.name.split("/")[1]):
             found.setdefault(run, []).append(file)
     return found
-
-
-def _newest(folder: Path) -> float:
-    return max(file.stat().st_mtime for file in [folder, *folder.rglob("*")])

@@ -218,7 +218,7 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     plot = [f"  {line}"] if (line := verdict_drawn(gated.verdict, gated.margin)) else []
     notes = [f"[yellow]![/yellow] {_printable(note)}" for note in verdict.notes]
     show(
-        f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}",
+        f"[{STYLES[verdict.outcome]}]{verdict.outcome}[/]  {_printable(verdict.sentence)}",
         *plot,
         *basis,
         *notes,
@@ -243,10 +243,6 @@ def calibration_json(found: Calibration) -> dict[str, object]:
     about: dict[str, object] = {"metric": found.name, "signature": found.signature, "reports": found.report_ids}
     about |= {"labels": found.labels, "n_without_score": found.n_without_score}
     return about | {"calibrations": [columns_of(found, part) for part in found.parts]}
-
-
-def _outcome(outcome: str) -> str:
-    return f"[{STYLES[outcome]}]{outcome}[/]"
 
 
 def _printable(text: str) -> str:

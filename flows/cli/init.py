@@ -1,11 +1,11 @@
-"""`answerkey init` and `answerkey completion`."""
+"""`answerkey init`: examples to start from."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.markup import escape
@@ -54,17 +54,3 @@ def init(
 
 def _quoted(folder: Path, name: str) -> str:
     return escape(shlex.quote(str(folder / name)))
-
-
-def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(metavar="SHELL", help="Which shell.")], /
-) -> int:
-    """Print the script that completes commands and options in a shell.
-
-    Examples:
-        answerkey completion bash > ~/.local/share/bash-completion/completions/answerkey
-    """
-    from answerkey.flows.cli.main import make_app
-
-    print(make_app().generate_completion(shell=shell))
-    return 0

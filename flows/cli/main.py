@@ -87,7 +87,6 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "warehouse maintain": "warehouse",
         "metrics": "evaluate",
         "doctor": "doctor",
-        "completion": "init",
     },
 }
 """The commands under each heading of the help page, and the module of each; its docstring is its help."""

@@ -185,7 +185,9 @@ def read(text: str) -> Text:
         normal = _FRACTION.sub(_decimal, normal)
     if "+" in normal or "#" in normal:
         normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
-    return _analysed(raw, normal, _tokens(normal))
+    # The word tokens without accents, split between letters and digits, but for ordinals and decades
+    tokens = tuple(chain.from_iterable(map(parted, words_of_normalised(normal))))
+    return _analysed(raw, normal, tokens)
 
 
 def _analysed(raw: str, normal: str, tokens: tuple[str, ...]) -> Text:
@@ -238,11 +240,6 @@ def clean(text: str) -> str:
     text = text[:LONGEST_CHARACTERS]
     text = _MARKUP.sub(" ", text) if _MARK.search(text) else text
     return repaired(text).strip() or text.strip()
-
-
-def _tokens(normal: str) -> tuple[str, ...]:
-    """The word tokens without accents, split between letters and digits, but for ordinals and decades."""
-    return tuple(chain.from_iterable(map(parted, words_of_normalised(normal))))
 
 
 @lru_cache(maxsize=65_536)

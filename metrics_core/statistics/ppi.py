@@ -220,9 +220,8 @@ class _Sample:
 def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
     """The estimate from the labels alone, or with the scores if that has a clearly narrower interval."""
     labelled, unlabelled = int(sample.known.sum()), int((~sample.known).sum())
-    in_strata = (
-        sample.low < 0 and sample.binary and sample.codes is None and len(_levels(sample.chances)) <= _MOST_STRATA
-    )
+    n_strata = 1 if sample.chances is None else len(np.unique(sample.chances))
+    in_strata = sample.low < 0 and sample.binary and sample.codes is None and n_strata <= _MOST_STRATA
     if sample.chances is None or not unlabelled:
         alone = _labels_alone(sample, level)
     else:
@@ -239,10 +238,6 @@ def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
 
 def _width(interval: Interval) -> float:
     return interval.high - interval.low
-
-
-def _levels(chances: Floats | None) -> Floats:
-    return np.ones(1) if chances is None else np.unique(chances)
 
 
 def _labels_alone(sample: _Sample, level: float) -> Estimate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -23,8 +24,8 @@ class LargestChange:
     old: float
     new: float
     difference: float
-    old_reason: str | None
-    new_reason: str | None
+    old_reason: str | None = None
+    new_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,13 @@ def largest_changes(
     """The `limit` samples whose field `name` (METRIC.FIELD) moved most; those that did not move are left out.
 
     The question and the references are those of the new report. Samples that moved alike come in the order of their
-    ids.
+    ids. Where less of the field is better, as of a latency, a sample got worse by having more.
     """
     metric, _, field = name.partition(".")
+    [new] = read_reports(home, [new_report_id])
+    sign = -_SIGN[direction] if new.lower_is_better(name) else _SIGN[direction]
     parameters = {"old": old_report_id, "new": new_report_id, "metric": metric, "field": field}
-    rows = home.rows(statements(__name__)["largest"], {**parameters, "sign": _SIGN[direction], "limit": limit})
+    rows = home.rows(statements(__name__)["largest"], {**parameters, "sign": sign, "limit": limit})
     return tuple(LargestChange(row[0], row[1], tuple(row[2] or ()), *row[3:]) for row in rows)
 
 

@@ -1,5 +1,5 @@
 -- name: largest
--- $sign: 1 for what got better, -1 for what got worse, 0 for both. As in a comparison, a sample with another question
+-- $sign: 1 for what got larger, -1 for what got smaller, 0 for both. As in a comparison, a sample with another question
 -- or other references is not the same sample. The texts of the few are fetched last, so that a million answers need
 -- not be kept while they are sorted. Of several answers to one question the mean counts, and all of them are shown.
 WITH means AS (

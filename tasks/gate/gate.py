@@ -163,9 +163,11 @@ def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tu
     _check_directions(policy, {name: after.lower_is_better(name) for name in policy.fields})
     ranges = {}
     for name in policy.fields:
-        kind, ends = after.kind(name.partition(".")[0]), after.range(name)
+        metric = name.partition(".")[0]
+        kind, ends = after.kind(metric), after.range(name)
         # Another release may exceed the range that was seen in given scores, but not that of shares
-        if name == LABELLED or kind not in ("", "given") or (kind == "given" and ends == (0.0, 1.0)):
+        is_share = kind == "given" and metric not in USAGE_METRICS and ends == (0.0, 1.0)
+        if name == LABELLED or kind not in ("", "given") or is_share:
             ranges[name] = ends
     check_ranges(policy, ranges)
     return before, after

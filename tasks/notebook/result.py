@@ -156,7 +156,7 @@ class Result(Displayed, list[Measurement]):
         return [self._mean(name) for name in fields]
 
     def worst(self, n: int = 10, field: str = "") -> Any:
-        """The samples with the lowest numbers in METRIC.FIELD, by default in the first of `headlines`.
+        """The samples with the worst numbers in METRIC.FIELD, by default in the first of `headlines`.
 
         Samples without a number are left out; `to_pandas` has them, with the reason. Ties keep the order.
 
@@ -171,7 +171,8 @@ class Result(Displayed, list[Measurement]):
         if not (isinstance(n, int) and n >= 0):
             raise UserError(f"n is {n!r}; give a count, and name a field with field=")
         name, scores = self._known(field), self.scores(field)
-        order = [int(index) for index in np.argsort(scores, kind="stable") if not np.isnan(scores[index])][:n]
+        badness = -scores if self.fields[name].lower_is_better else scores
+        order = [int(index) for index in np.argsort(badness, kind="stable") if not np.isnan(scores[index])][:n]
         measured = self.of(name.partition(".")[0])
         texts = self._texts(order)
         return to_frame(

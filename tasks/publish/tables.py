@@ -138,7 +138,7 @@ def slices(named: Named, name: str, most: int | None = None) -> Table:
         columns.setdefault(slice_.partition("=")[0], []).append(found)
     lines: list[tuple[str, list[Score | None]]] = []
     for of_column in columns.values():
-        largest = sorted(of_column, key=lambda line: -_total(line[1]))[:most]
+        largest = sorted(of_column, key=lambda line: -max(score.n_total for score in line[1] if score))[:most]
         lines += of_column if len(largest) == len(of_column) else largest
     left_out = sum(map(len, columns.values())) - len(lines)
     clustered = any(score and score.n_clusters for _, cells in lines for score in cells)
@@ -155,10 +155,6 @@ def slices(named: Named, name: str, most: int | None = None) -> Table:
     head = ("slice", *named, *(one.removeprefix("n_") for one in counted))
     title = f"{name} by slice: mean [{_INTERVAL}]"
     return Table(title, head, rows, groups=groups, each=True, notes=note)
-
-
-def _total(scores: Sequence[Score | None]) -> int:
-    return max(score.n_total for score in scores if score)
 
 
 def _alike(counts: Sequence[str]) -> str:

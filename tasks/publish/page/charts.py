@@ -74,14 +74,10 @@ def plots(page: Page) -> Plots:
         history=_named(
             (name, _two(partial(history_plot, page.history, name)))
             if name == page.primary
-            else (name, _one(history_plot(page.history, name, NARROW)))
+            else (name, {"any": svg} if (svg := history_plot(page.history, name, NARROW)) else {})
             for name in page.headlines
         ),
     )
-
-
-def _one(svg: Markup | None) -> dict[str, Markup]:
-    return {"any": svg} if svg else {}
 
 
 def _two(draw: Callable[[int], Markup | None]) -> dict[str, Markup]:

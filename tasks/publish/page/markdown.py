@@ -39,11 +39,11 @@ def as_markdown(page: Page, file: str = "", link: str = "") -> str:
 def comment_markdown(page: Page, link: str = "") -> str:
     """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
     not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
-    changes = [change for change, _ in page.changes]
-    worse, better = sum(change < 0 for change in changes), sum(change > 0 for change in changes)
+    changes = page.changes
+    worse, same = len(page.got_worse), sum(not change.difference for change in changes)
+    better = len(changes) - worse - same
     changed = (
-        f"By {literal(page.primary)}, {samples(worse)} got worse, {better:,} got better, and "
-        f"{len(changes) - worse - better:,} stayed the same."
+        f"By {literal(page.primary)}, {samples(worse)} got worse, {better:,} got better, and {same:,} stayed the same."
     )
     drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
+from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import decision
@@ -151,19 +152,6 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class WorseAnswer:
-    """A sample whose score fell: what was asked, what is right, and what both releases answered; None: no answer."""
-
-    sample_id: str
-    question: str | None
-    references: tuple[str, ...]
-    old_answer: str | None
-    new_answer: str | None
-    old_score: float | None
-    new_score: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
@@ -228,51 +216,38 @@ class Page:
         return next((row for row in self.comparisons[-1].overall if row.name == self.primary), None)
 
     @property
-    def changes(self) -> list[tuple[float, int]]:
-        """By how much the primary score of each sample is better in the newest comparison, and the place of the sample.
-
-        The worst change, which is negative, comes first. Only samples that have a score in both releases are there.
-        """
-        pair = self._compared_answers
-        if pair is None:
-            return []
-        sign = -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
-        scores = zip(*(answers.values.get(self.primary, ()) for answers in pair), strict=False)
-        return sorted(
-            (sign * (new - old), place)
-            for place, (old, new) in enumerate(scores)
-            if old is not None and new is not None
-        )
-
-    @property
-    def _compared_answers(self) -> tuple[Answers, Answers] | None:
-        """The answers of the old and the new release of the newest comparison, where both are on the page."""
+    def changes(self) -> tuple[LargestChange, ...]:
+        """Every sample with a primary score in both releases of the newest comparison, those that got worst first."""
         by_release = {answers.release: answers for answers in self.samples.answers}
-        for comparison in self.comparisons[-1:]:
-            if comparison.old in by_release and comparison.new in by_release:
-                return by_release[comparison.old], by_release[comparison.new]
-        return None
-
-    @property
-    def got_worse(self) -> tuple[WorseAnswer, ...]:
-        """The samples whose primary score is worse in the newest comparison, those that lost most first."""
-        pair, samples = self._compared_answers, self.samples
-        if pair is None:
+        pair = [(comparison.old, comparison.new) for comparison in self.comparisons[-1:]]
+        if not pair or not {*pair[0]} <= by_release.keys():
             return ()
-        old, new = pair
-        return tuple(
-            WorseAnswer(
-                sample_id=samples.ids[place],
-                question=samples.questions[place],
-                references=samples.references[place],
+        old, new = (by_release[label] for label in pair[0])
+        scores = zip(old.values.get(self.primary, ()), new.values.get(self.primary, ()), strict=False)
+        changes = [
+            LargestChange(
+                sample_id=self.samples.ids[place],
+                question=self.samples.questions[place],
+                references=self.samples.references[place],
                 old_answer=old.texts[place],
                 new_answer=new.texts[place],
-                old_score=old.values[self.primary][place],
-                new_score=new.values[self.primary][place],
+                old=before,
+                new=after,
+                difference=after - before,
             )
-            for change, place in self.changes
-            if change < 0
-        )
+            for place, (before, after) in enumerate(scores)
+            if before is not None and after is not None
+        ]
+        return tuple(sorted(changes, key=self._gain))
+
+    def _gain(self, change: LargestChange) -> float:
+        lower_is_better = any(field.lower_is_better for field in self.fields if field.name == self.primary)
+        return -change.difference if lower_is_better else change.difference
+
+    @property
+    def got_worse(self) -> tuple[LargestChange, ...]:
+        """Of `changes`, those that are worse."""
+        return tuple(change for change in self.changes if self._gain(change) < 0)
 
     @property
     def is_share(self) -> bool:

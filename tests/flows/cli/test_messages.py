@@ -29,7 +29,6 @@ CASES = {
     "serve --database mysql://me:secret@x/y": "--database: give postgresql+asyncpg://USER@HOST/NAME",
     "serve --reset compare --reset evaluate-nwe": "--reset evaluate-nwe: nothing of that name is deployed; "
     "choose from all; evaluate; ",
-    "completion tcsh": "SHELL tcsh: choose from bash, zsh, fish",
     "evaluate nowhere.csv": "nowhere.csv: there is no such file; in its folder there is ",
     "evaluate ANSWERS --references gone.jsonl": "gone.jsonl: there is no such file; in its folder there is ",
     "evaluate ANSWERS --metrics rouge_ll": "metric 'rouge_ll' is not known: did you mean rouge_l?",
@@ -130,7 +129,7 @@ CASES = {
     "view --to HOME/site": "--to HOME/site: this is in the home; give a folder outside of it",
     "view --to HOME/answerkey.duckdb": "--to HOME/answerkey.duckdb: this is a file; give a folder",
 }  # fmt: skip
-WITHOUT_HOME = ("evalute", "completion")
+WITHOUT_HOME = "evalute"
 
 
 @pytest.fixture(scope="module")

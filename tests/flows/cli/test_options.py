@@ -4,8 +4,6 @@ import inspect
 import json
 import re
 import shlex
-import shutil
-import subprocess
 from typing import Annotated, Any
 
 import pytest
@@ -148,32 +146,6 @@ def test_examples_of_every_command_parse(name):
 
 def test_the_version(bare_cli):
     assert bare_cli("--version").stdout.startswith("answerkey ")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_a_script_of_that_shell(bare_cli, shell):
-    script = bare_cli("completion", shell).stdout
-    assert "evaluate" in script
-    assert "judge-base" in script
-    if program := shutil.which(shell):
-        subprocess.run([program, "-n"], input=script, text=True, check=True)
-
-
-def test_bash_completes_commands_and_options(bare_cli, tmp_path):
-    file = tmp_path / "completion"
-    file.write_text(bare_cli("completion", "bash").stdout)
-
-    def completed(*words):
-        script = (
-            f"source {file}; COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; "
-            '_answerkey; printf "%s\\n" "${COMPREPLY[@]}"'
-        )
-        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
-
-    assert {"evaluate", "evaluate-registered"} <= set(completed("answerkey", "eval"))
-    assert set(completed("answerkey", "evaluate", "--judge-b")) == {"--judge-base"}
-    assert set(completed("answerkey", "label", "--design", "")) >= {"random", "stratified"}
 
 
 @pytest.mark.parametrize(("words", "option"), [(["help"], ["--help"]), (["help", "gate"], ["gate", "--help"])])

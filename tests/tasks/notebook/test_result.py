@@ -3,7 +3,7 @@
 import gc
 import pickle
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from answerkey.metrics_core import Scored, Undefined, create
 from answerkey.metrics_core.comparison import Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.metric import Field, degenerate
+from answerkey.metrics_core.metric import Field, Metric, degenerate
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
@@ -188,6 +188,27 @@ def test_what_got_worse_comes_first(results):
     assert (list(changed["old"]), list(changed["new"])) == ([1.0] * 3, [0.0] * 3)
     assert (changed["old_answer"][0], changed["new_answer"][0]) == ("city 11", "no idea")
     assert len(results[1].changed(results[0], field="token_overlap.f1", direction="better")) == 10
+
+
+@dataclass(frozen=True)
+class Words(Metric):
+    """How many words an answer has: fewer are better."""
+
+    name = "words"
+    fields = (Field("n", high=9.0, lower_is_better=True),)
+
+    def score(self, sample):
+        return float(len((sample.answer or "").split()))
+
+
+def test_where_less_is_better_more_is_worse():
+    answers = (["a", "a b c", "a b"], ["a b", "a", "a b"])
+    old, new = (
+        evaluate([Sample(f"q{place}", text, ["a"]) for place, text in enumerate(texts)], [Words()]) for texts in answers
+    )
+    assert list(old.worst(3)["id"]) == ["q1", "q2", "q0"]
+    assert list(new.changed(old)["sample_id"]) == ["q0"]
+    assert list(new.changed(old, direction="better")["difference"]) == [-2.0]
 
 
 def test_answers_to_one_question_are_not_independent():
