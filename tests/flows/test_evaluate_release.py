@@ -73,7 +73,7 @@ def _compared(cli, answers, home):
     assert printed.startswith(
         "old comes first, so it is taken as the old release (the other way round: --baseline new)."
     )
-    assert "\nfaq/old/v2 → faq/new/v2: " in printed
+    assert "\nNo difference between faq/new/v2 and faq/old/v2 is shown: exact_match.match went from 0.250" in printed
     cli(*again, "--baseline", "none", code=0)
     # An estimate needs no key.
     cli("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/gpt-4o-mini", "--dry-run", code=0)
