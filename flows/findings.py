@@ -50,19 +50,15 @@ def log_plan(plan: Plan) -> None:
 
 def log_expected_cost(judge: JudgeOptions, expected: Sequence[Cost]) -> None:
     """Log what the judges are expected to cost, before they are asked."""
-    log.info(what_it_costs(judge.labels, judge.limits, expected, _fallbacks(judge)))
+    log.info(what_it_costs(judge.labels, judge.limits, expected, judge.fallback_labels))
 
 
 def log_dry_run(dataset: str, judge: JudgeOptions, costs: Sequence[Cost]) -> None:
     """Show and log what the judges would be asked."""
     show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
-    how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
+    how = f"{' as a batch' if judge.batch else ''}{not_counted(judge.fallback_labels)}"
     log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")
-
-
-def _fallbacks(judge: JudgeOptions) -> list[str]:
-    return [model.label for model in judge.all_models()[len(judge.judges) :]]
 
 
 def log_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:

@@ -161,6 +161,10 @@ class Comparison(Displayed):
         differences = [row.difference for row in self.overall]
         return None not in differences and not self.n_only_old + self.n_only_new
 
+    def row(self, name: str) -> FieldComparison | None:
+        """METRIC.FIELD `name` on all samples; None where it was not compared."""
+        return next((row for row in self.overall if row.name == name), None)
+
     @property
     def overall(self) -> tuple[FieldComparison, ...]:
         """The rows about all samples, without slices."""

@@ -81,8 +81,7 @@ def print_pairs(
         verdict = decided.get((pair.old, pair.new))
         sentence = headline(pair, pair.primary, verdict)
         if brief and verdict:
-            primary = next((row for row in pair.overall if row.name == pair.primary), None)
-            sentence = " ".join(by_people(pair, primary, verdict))
+            sentence = " ".join(by_people(pair, pair.row(pair.primary), verdict))
         show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide, brief=brief))
     if samples:
         show("", *_samples(samples))

@@ -233,6 +233,11 @@ class JudgeOptions(Validated):
         return tuple(judge.label for judge in self.models()) or self.judges
 
     @property
+    def fallback_labels(self) -> list[str]:
+        """The fallback judges as signatures and reports name them. Raises as `labels`."""
+        return [model.label for model in self.all_models()[len(self.judges) :]]
+
+    @property
     def limits(self) -> CallLimits:
         """The limits of a run, as the client takes them."""
         return CallLimits(

@@ -197,7 +197,7 @@ def first_is_old(old: str, new: str) -> str:
 
 def headline(comparison: Comparison, primary: str, verdict: Verdict | None = None) -> str:
     """What is shown about the field `primary`; without its numbers beside a verdict, whose sentence has them."""
-    row = next((row for row in comparison.overall if row.name == primary), None)
+    row = comparison.row(primary)
     if row is None:
         shown = f"{comparison.new} and {comparison.old} share no number of {primary}."
     else:

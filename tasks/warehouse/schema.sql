@@ -9,7 +9,7 @@
 
 -- One row: which version of this file the tables have.
 CREATE TABLE IF NOT EXISTS schema_version (
-    version     INTEGER NOT NULL,       -- 1
+    version     INTEGER NOT NULL,       -- `VERSION` of schema.py
     applied_at  TIMESTAMPTZ NOT NULL    -- UTC
     , CHECK (version >= 1)
 );

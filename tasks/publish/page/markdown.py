@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.llm.untrusted import cut
+from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish.escape import visible
 from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
@@ -39,20 +41,22 @@ def as_markdown(page: Page, file: str = "", link: str = "") -> str:
 def comment_markdown(page: Page, link: str = "") -> str:
     """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
     not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
-    changes = page.changes
-    worse, same = len(page.got_worse), sum(not change.difference for change in changes)
-    better = len(changes) - worse - same
+    changes, worse = page.changes, page.got_worse
+    same = sum(not change.difference for change in changes)
+    better = len(changes) - len(worse) - same
     changed = (
-        f"By {literal(page.primary)}, {samples(worse)} got worse, {better:,} got better, and {same:,} stayed the same."
+        f"By {literal(page.primary)}, {samples(len(worse))} got worse, {better:,} got better, and {same:,} stayed the "
+        "same."
     )
     drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")
-    shown = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=_worst(page))
+    worst = _worst(page, worse[:_MOST_WORST])
+    shown = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=worst)
     return shown.rstrip() + "\n"
 
 
-def _worst(page: Page) -> Table:
-    """The samples that got worse by most, without columns of texts that nobody has."""
+def _worst(page: Page, changes: Sequence[LargestChange]) -> Table:
+    """Samples that got worse, without columns of texts that nobody has."""
     texts = (
         ("question", "right answer", *(page.comparisons[-1].old, page.comparisons[-1].new)) if page.comparisons else ()
     )
@@ -67,7 +71,7 @@ def _worst(page: Page) -> Table:
                 sample.new_answer,
             )
         ]
-        for sample in page.got_worse[:_MOST_WORST]
+        for sample in changes
     ]
     return Table("", ("worst samples", *texts), rows).without_empty(*texts)
 

@@ -213,7 +213,7 @@ class Page:
         pairs = [(pair[-1].old, pair[-1].new) for pair in (self.comparisons, self.gates) if pair]
         if not self.comparisons or len(set(pairs)) > 1:
             return None
-        return next((row for row in self.comparisons[-1].overall if row.name == self.primary), None)
+        return self.comparisons[-1].row(self.primary)
 
     @property
     def changes(self) -> tuple[LargestChange, ...]:
@@ -238,16 +238,19 @@ class Page:
             for place, (before, after) in enumerate(scores)
             if before is not None and after is not None
         ]
-        return tuple(sorted(changes, key=self._gain))
+        sign = self._better
+        return tuple(sorted(changes, key=lambda change: sign * change.difference))
 
-    def _gain(self, change: LargestChange) -> float:
-        lower_is_better = any(field.lower_is_better for field in self.fields if field.name == self.primary)
-        return -change.difference if lower_is_better else change.difference
+    @property
+    def _better(self) -> int:
+        """The sign of a better difference of the primary field: -1 where less is better, else 1."""
+        return -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
 
     @property
     def got_worse(self) -> tuple[LargestChange, ...]:
         """Of `changes`, those that are worse."""
-        return tuple(change for change in self.changes if self._gain(change) < 0)
+        sign = self._better
+        return tuple(change for change in self.changes if sign * change.difference < 0)
 
     @property
     def is_share(self) -> bool:
