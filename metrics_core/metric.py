@@ -12,7 +12,7 @@ import typing
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import KW_ONLY, MISSING, asdict, dataclass, field, fields, make_dataclass
 from dataclasses import Field as DataclassField
 from functools import cache, lru_cache, partial
 from operator import attrgetter
@@ -64,8 +64,10 @@ _LONGEST_MESSAGE = 500
 class Field:
     """A number that a metric computes, and its range. More is better, unless `lower_is_better`.
 
+    Seconds, tokens and the like have no highest value: their `high` is infinite.
+
     Raises:
-        ValueError: the name is malformed, or the range is empty or infinite.
+        ValueError: the name is malformed, or the range is empty.
 
     >>> Field("match", "1 or 0", binary=True).high
     1.0
@@ -81,7 +83,7 @@ class Field:
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise ValueError(f"field {self.name!r}: a name is made of a-z, 0-9 and _, and starts with a letter")
-        if not -math.inf < self.low < self.high < math.inf:
+        if not -math.inf < self.low < self.high:
             raise ValueError(f"field {self.name!r}: {self.low!r} to {self.high!r} is not a range")
 
     def problem(self, value: float) -> str | None:
@@ -93,8 +95,22 @@ class Field:
         if self.binary and value not in (0.0, 1.0):
             return f"{self.name} is {value!r}, expected 0 or 1"
         # Written so that NaN is a problem.
-        within = self.low <= value <= self.high
+        within = self.low <= value <= self.high and value < math.inf
         return None if within else f"{self.name} is {value!r}, outside {self.low} to {self.high}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, which has no infinite numbers: `high` is None where there is no highest value.
+
+        >>> field = Field("seconds", high=math.inf)
+        >>> field.as_dict()["high"] is None, Field.from_dict(field.as_dict()) == field
+        (True, True)
+        """
+        return asdict(self) | {"high": self.high if self.high < math.inf else None}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Field:
+        """The field of which these are the plain values."""
+        return cls(**{**plain, "high": math.inf if plain["high"] is None else plain["high"]})
 
 
 def option(

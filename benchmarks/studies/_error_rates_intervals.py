@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
-from _error_rates import COVERED, ONE_SIDED, Figure, Floats, Rng, Row, Table, change_of, counts, number, pairs, table
+from _error_rates import (
+    COVERED,
+    ONE_SIDED,
+    Bar,
+    Figure,
+    Floats,
+    Rng,
+    Row,
+    Table,
+    change_of,
+    counts,
+    number,
+    pairs,
+    table,
+)
 from scipy.stats import binom, binomtest, t
 
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
@@ -15,7 +29,7 @@ from answerkey.metrics_core.statistics.agreement import agreement, auroc
 from answerkey.metrics_core.statistics.bounded_mean import rejects
 from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap
-from answerkey.metrics_core.statistics.paired import difference_interval, pooled_difference
+from answerkey.metrics_core.statistics.paired import change_span, difference_interval, pooled_difference
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
@@ -36,6 +50,7 @@ def tables() -> Iterator[Table]:
     yield table("agreement", ("rows",), rows_of(agreements, (30, 100, 1000)))
     yield table("few labels", ("labels",), rows_of(few_labels, (10, 20, 30, 100, 300)))
     yield table("ratios of sums", ("rows",), rows_of(ratios, NS))
+    yield table("open end", ("rows",), rows_of(open_ended, (20, 50, 100, 300)))
     yield table("price", ("rows",), rows_of(price, NS))
 
 
@@ -277,6 +292,74 @@ def _counts(rng: Rng, n: int, likely: float) -> Floats:
     possible = np.maximum(0, length[:, None] - np.arange(4))
     matches = rng.binomial(possible.astype(int), chance[:, None] ** (1 + np.arange(4) / 2))
     return np.column_stack([length, reference, np.minimum.accumulate(matches, axis=1), possible])
+
+
+Changes = Callable[[Rng, tuple[int, ...]], tuple[Floats, Floats]]
+"""Values of the old and of the new release, of a shape."""
+
+
+def _times(spread: float) -> Callable[[Rng, tuple[int, ...]], Floats]:
+    """Log-normal numbers whose median is 1."""
+    return lambda rng, shape: rng.lognormal(0, spread, shape)
+
+
+def _slower(rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    question, noise = _times(0.6)(rng, shape), _times(0.3)
+    return question * noise(rng, shape), 1.1 * question * noise(rng, shape)
+
+
+def _some_far_slower(rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    question, noise = _times(0.5)(rng, shape), _times(0.2)
+    return question * noise(rng, shape), question * noise(rng, shape) * np.where(rng.random(shape) < 0.1, 5.0, 1.0)
+
+
+def _timeouts(rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    old, new = (rng.gamma(4, 0.25, shape) + 60.0 * (rng.random(shape) < 0.02) for _ in range(2))
+    return old, new
+
+
+OPEN_LEVELS: dict[str, tuple[float, Callable[[Rng, tuple[int, ...]], Floats]]] = {
+    "mean, log-normal": (math.exp(0.5), _times(1.0)),
+    "mean, exponential": (1.0, lambda rng, shape: rng.exponential(1.0, shape)),
+    "mean, gamma": (0.5, lambda rng, shape: rng.gamma(0.5, 1.0, shape)),
+    "mean, Pareto": (0.5, lambda rng, shape: rng.pareto(3.0, shape)),
+}
+OPEN_CHANGES: dict[str, tuple[float, Changes]] = {
+    "a tenth slower": (0.1 * math.exp(0.225), _slower),
+    "a tenth 5 times slower": (0.4 * math.exp(0.145), _some_far_slower),
+    "some time out in both": (0.0, _timeouts),
+    "t with 3 degrees": (0.1, lambda rng, shape: (np.full(shape, 1.0), 1.1 + rng.standard_t(3, shape))),
+    "half unchanged": (
+        0.5 * math.exp(0.5),
+        lambda rng, shape: (np.ones(shape), 1 + _times(1.0)(rng, shape) * (rng.random(shape) < 0.5)),
+    ),
+}  # fmt: skip
+
+
+def open_ended(rng: Rng, runs: int, n: int) -> Row:
+    """Seconds and tokens, which have no highest value: the larger error of the two ends."""
+    bar, figures = Bar(high=0.03, allowance=True), {}
+    for name, (truth, draw) in OPEN_LEVELS.items():
+        found = [mean_interval(row, None, low=0.0, high=math.inf) for row in draw(rng, (runs, n))]
+        figures[name] = Figure(_larger_error(found, truth), bar, runs)
+    for name, (truth, pair) in OPEN_CHANGES.items():
+        old, new = pair(rng, (runs, n))
+        found = [
+            difference_interval(change, None, binary=False, span=change_span(change, None, float(before.mean())))
+            for before, change in zip(old, new - old, strict=True)
+        ]
+        figures[name] = Figure(_larger_error(found, truth), bar, runs)
+    # Documents of ten questions, with a time of their own.
+    codes = np.repeat(np.arange(n), SIZE)
+    rows = _times(0.7)(rng, (runs, n, 1)) * rng.exponential(1.0, (runs, n, SIZE))
+    found = [mean_interval(row.ravel(), codes, low=0.0, high=math.inf) for row in rows]
+    figures["documents of 10"] = Figure(_larger_error(found, math.exp(0.245)), bar, runs)
+    return figures
+
+
+def _larger_error(intervals: Sequence[Interval | None], truth: float) -> float:
+    ends = np.array([one[:2] if one else (-math.inf, math.inf) for one in intervals])
+    return float(max((ends[:, 0] > truth).mean(), (ends[:, 1] < truth).mean()))
 
 
 def price(rng: Rng, runs: int, n: int) -> Row:

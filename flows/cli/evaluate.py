@@ -213,7 +213,8 @@ def metrics(*, as_json: AsJson = False) -> int:
             "summary": metric.described(),
             "needs": sorted(metric.needs),
             "fields": [
-                {"name": f.name, "description": f.description, "low": f.low, "high": f.high} for f in metric.fields
+                {key: value for key, value in field.as_dict().items() if key not in ("binary", "lower_is_better")}
+                for field in metric.fields
             ],
             "signature": metric.signature,
         }

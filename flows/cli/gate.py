@@ -68,7 +68,8 @@ Rules = Annotated[
         group=_POLICY,
         metavar="RULE",
         help="'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
-        "'people METRIC.FIELD >= -0.02', 'kappa METRIC.FIELD >= 0.6', 'in depth METRIC.FIELD >= 0.5', "
+        "'METRIC.FIELD <= +10%', 'p95 METRIC.FIELD <= 4', 'people METRIC.FIELD >= -0.02', 'kappa METRIC.FIELD >= 0.6', "
+        "'in depth METRIC.FIELD >= 0.5', "
         "'none broken METRIC.FIELD[column=value]' or 'coverage >= 0.95'. May be repeated.",
     ),
 ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats, rejects
+from answerkey.metrics_core.statistics.bounded_mean import Floats, assumed_range, rejects
 from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
 from answerkey.metrics_core.statistics.intervals import (
     LEVEL,
@@ -21,7 +23,7 @@ from answerkey.metrics_core.statistics.intervals import (
     unpaired_proportions,
 )
 from answerkey.metrics_core.statistics.multiple_testing import planned_level
-from answerkey.metrics_core.statistics.paired import difference_interval
+from answerkey.metrics_core.statistics.paired import change_span, difference_interval
 from answerkey.metrics_core.statistics.power import needed_by_width, needed_to_pass
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 
@@ -93,6 +95,8 @@ class PairedScores:
     Attributes:
         old, new: scores of the two releases.
         binary: whether all scores are 0 or 1. Otherwise they lie in `low` to `high`.
+        limits: where scores have an open end, the range that they could have. `low` and `high` are then the lowest and
+            the highest that either release has, which missing answers get.
         unanswered: by reason, the samples that the new release did not answer; each counts as `low`.
         unmeasured: by reason, the samples whose answers in the new release were not scored; each may score anything in
             `low` to `high`.
@@ -122,6 +126,7 @@ class PairedScores:
     labels: tuple[Floats, Floats] | None = None
     draw: LabelDraw | None = None
     unmeasured_old: Mask | None = None
+    limits: tuple[float, float] | None = None
 
     def as_predictions(self) -> PairedScores:
         """The scores as predictions of labels: answers that were not scored count as `low` in the old release too.
@@ -275,6 +280,7 @@ class RuleStatistic:
         left_out: the number of answers that count as the lowest score within the mean of a sample with further answers,
             and the number of such samples.
         counts: the old and the new release as counts of different samples, in place of `changes`.
+        bounds: the lowest and the highest value that a change, or a score, can have, or is assumed to have.
         n_labelled: for a statistic of human labels, the number of samples with a label in both releases; `judged`: the
             difference in the scores of the same samples. Both are None for a statistic of scores.
 
@@ -302,23 +308,17 @@ class RuleStatistic:
     n_labelled: int | None = None
     judged: float | None = None
     counts: tuple[Count, Count] | None = None
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest value that a change, or a score, can have."""
-        return (self.low - self.high, self.high - self.low) if self.means else (self.low, self.high)
+    bounds: tuple[float, float] = (-1.0, 1.0)
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of the difference or of the mean, by the methods of reports and comparisons."""
         if self.counts:
             return unpaired_proportions(*self.counts, level)
         if self.means:
-            return difference_interval(
-                self.changes, self.codes, binary=self.binary, span=self.high - self.low, level=level
-            )
+            return difference_interval(self.changes, self.codes, binary=self.binary, span=self.bounds[1], level=level)
         if self.binary:
             return proportion_interval(self.changes, self.codes, level)
-        return mean_interval(self.changes, self.codes, low=self.low, high=self.high, level=level)
+        return mean_interval(self.changes, self.codes, low=self.bounds[0], high=self.bounds[1], level=level)
 
     def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1).
@@ -332,10 +332,7 @@ class RuleStatistic:
                 better, worse = int((sign * self.changes > 0).sum()), int((sign * self.changes < 0).sum())
                 return bool(proportions_above(better, worse, self.n, sign * floor, level))
             return _lies_beyond(self.interval(level), floor, sign)
-        low, high = sorted(sign * end for end in self.bounds)
-        sums = sign * unit_sums(self.changes, self.codes)
-        sizes = 1.0 if self.codes is None else np.bincount(self.codes).astype(np.float64)
-        return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
+        return _mean_beyond(self.changes, self.codes, self.bounds, floor, sign, level)
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
@@ -441,13 +438,127 @@ def statistic_of_counts(old: Count, new: Count) -> RuleStatistic:
     return RuleStatistic(after - before, n, np.zeros(0), None, True, 0.0, 1.0, (before, after), counts=(old, new))
 
 
+@dataclass(frozen=True, slots=True)
+class PercentileStatistic(RuleStatistic):
+    """The number that a `share` of the scores reach: a percentile, where `changes` are the scores.
+
+    It lies above a floor where more than `share` of the scores do, which is a proportion with an interval (Clopper and
+    Pearson 1934); without clusters the ends are then order statistics.
+
+    >>> seconds = -np.arange(1.0, 101.0)
+    >>> column = PairedScores(seconds, seconds, binary=False, limits=(-np.inf, 0.0))
+    >>> p90 = statistic_of(column, None, difference=False, share=0.9)
+    >>> p90.value, p90.interval(), p90.beyond(-97.0, 1), p90.beyond(-95.0, 1)
+    (-90.0, Interval(low=-96.0, high=-84.0, method='percentile'), True, False)
+    """
+
+    share: float = 0.5
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """The floors that the percentile is neither shown to lie above nor below; infinite where there is no end."""
+        if self.n < 2 or self.n_clusters == 1:
+            return None
+        values = np.unique(self.changes)
+        above = bisect_left(values, True, key=lambda floor: not self.beyond(floor, 1, level))
+        below = bisect_left(values, True, key=lambda floor: self.beyond(np.nextafter(floor, np.inf), -1, level))
+        low = float(values[above - 1]) if above else -math.inf
+        return Interval(low, float(values[below]) if below < len(values) else math.inf, "percentile")
+
+    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+        """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
+        if self.n < 2 or self.n_clusters == 1:
+            return False
+        reached = (self.changes >= floor).astype(np.float64)
+        return _lies_beyond(proportion_interval(reached, self.codes, level), self.share, sign)
+
+    def needed_to_pass(self, floor: float, mean: float) -> int | None:
+        """About how many samples like these would lie above `floor` with a power of 80 %."""
+        reached = (self.changes >= floor).astype(np.float64)
+        share = float(reached.mean())
+        return needed_to_pass(reached, self.codes, self.share, share, binary=True, bounds=(0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeStatistic(RuleStatistic):
+    """The relative difference of the means, as a share of the old one: -0.1 where 10 % more is worse.
+
+    It lies above a floor where new - (1 - floor) old does on average, which is a mean of rows (as in Fieller 1954).
+    `scores` are those of the old and of the new release, none above 0 (less of the field is better).
+
+    >>> seconds = -np.linspace(1.0, 2.0, 300)
+    >>> column = PairedScores(seconds, 1.05 * seconds, binary=False, low=-2.1, high=-1.0, limits=(-np.inf, 0.0))
+    >>> statistic = statistic_of(column, None, difference=True, relative=True)
+    >>> round(statistic.value, 3), [round(end, 3) for end in statistic.interval()[:2]]
+    (-0.05, [-0.062, -0.038])
+    >>> statistic.beyond(-0.1, 1), statistic.beyond(-0.02, -1)
+    (True, True)
+    """
+
+    scores: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """The floors that the relative difference is neither shown to lie above nor below."""
+        if self.n < 2 or self.n_clusters == 1:
+            return None
+        return Interval(self._end(1, level), self._end(-1, level), "relative")
+
+    def _end(self, sign: int, level: float) -> float:
+        """The end of the interval below (`sign` 1) or above the value, found by halving; infinite if there is none."""
+        inside, outside = self.value, self.value - sign * 1e-3
+        while not self.beyond(outside, sign, level):
+            inside, outside = outside, self.value + 2 * (outside - self.value)
+            if abs(outside) > _LARGEST_RATIO:
+                return -sign * math.inf
+        while abs(outside - inside) > 1e-6:
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if self.beyond(middle, sign, level) else (middle, outside)
+        return inside
+
+    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+        """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
+        if self.n < 2 or self.n_clusters == 1:
+            return False
+        old, new = self.scores
+        changes = new - (1 - floor) * old
+        span = change_span(changes, self.codes, mean(old))
+        return _mean_beyond(changes, self.codes, (-span, span), 0.0, sign, level)
+
+    def needed_to_pass(self, floor: float, mean: float) -> int | None:
+        """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
+        old, new = self.scores
+        changes, usual = new - (1 - floor) * old, -float(old.mean())
+        span = change_span(changes, self.codes, usual)
+        return needed_to_pass(changes, self.codes, 0.0, (mean - floor) * usual, binary=False, bounds=(-span, span))
+
+
+_LARGEST_RATIO = 1e3
+"""The largest relative difference that is looked for."""
+
+
+def _mean_beyond(
+    changes: Floats, codes: Codes | None, bounds: tuple[float, float], floor: float, sign: int, level: float
+) -> bool:
+    low, high = sorted(sign * end for end in bounds)
+    sizes = 1.0 if codes is None else np.bincount(codes).astype(np.float64)
+    sums = sign * unit_sums(changes, codes)
+    return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
+
+
 def statistic_of(
-    column: PairedScores, clusters: Codes | None, *, difference: bool, best: bool = False
+    column: PairedScores,
+    clusters: Codes | None,
+    *,
+    difference: bool,
+    best: bool = False,
+    share: float | None = None,
+    relative: bool = False,
 ) -> RuleStatistic | None:
     """The difference new - old, or the mean of the new release alone; None if no sample has a number.
 
     Args:
         clusters: of all samples, shape (samples,); None if all are independent.
+        share: the number that this share of the scores reach, in place of the mean.
+        relative: the difference as a share of the old mean. None if that is 0.
         best: what was not scored counts as what is best for the new release: the highest score there, and the lowest in
             the old one. By default it counts as what is worst.
 
@@ -466,13 +577,22 @@ def statistic_of(
     n_clusters = None if codes is None or int(codes.max()) + 1 == len(codes) else int(codes.max()) + 1
     scores, old = new[known], column.old[known]
     left_out = np.zeros(1, np.int64) if column.left_out is None else column.left_out[known]
+    codes = None if n_clusters is None else codes
     both = (mean(old), mean(scores)) if difference else None
     changes = scores - old if difference else scores
-    return RuleStatistic(
-        mean(changes),
+    kind: Callable[..., RuleStatistic] = RuleStatistic
+    value = mean(changes)
+    if share is not None:
+        kind, value = partial(PercentileStatistic, share=share), _reached(scores, share)
+    elif relative and both:
+        if not both[0]:
+            return None
+        kind, value = partial(RelativeStatistic, scores=(old, scores)), 1 - both[1] / both[0]
+    return kind(
+        value,
         len(changes),
         changes,
-        None if n_clusters is None else codes,
+        codes,
         column.binary,
         column.low,
         column.high,
@@ -484,7 +604,29 @@ def statistic_of(
         int((unmeasured_old & known).sum()) if difference and unmeasured_old is not None else 0,
         int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
         (int(left_out.sum()), int((left_out > 0).sum())),
+        bounds=_range_of(column, changes, codes, both),
     )
+
+
+def _reached(scores: Floats, share: float) -> float:
+    """The largest number that a share of the scores reach."""
+    return float(np.sort(scores)[::-1][math.ceil(round(share * len(scores), 9)) - 1])
+
+
+def _range_of(
+    column: PairedScores, changes: Floats, codes: Codes | None, means: tuple[float, float] | None
+) -> tuple[float, float]:
+    """The lowest and the highest value that a change, or a score, can have, or is assumed to have."""
+    if column.limits and means:
+        span = change_span(changes, codes, means[0])
+    elif column.limits:
+        low, high = column.limits
+        return assumed_range(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), low=low, high=high)
+    elif means:
+        span = column.high - column.low
+    else:
+        return column.low, column.high
+    return -span, span
 
 
 def _lies_beyond(interval: Interval | None, floor: float, sign: int) -> bool:

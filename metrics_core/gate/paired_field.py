@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,6 +81,7 @@ class PairedField:
         columns: scores and statuses; where the new release lacks some of its answers to a sample, they are counted in.
         changed: (samples,): samples with a different question or different references.
         binary: whether all scores are 0 or 1. Otherwise they lie in `low` to `high`.
+        limits: as in `PairedScores`, where scores have an open end.
 
     >>> scores, scored = np.repeat([1.0, 0.0], [15, 5]), np.ones(20, np.int8)
     >>> none = Unscored({}, {}, np.zeros(20), np.zeros(20, np.int64))
@@ -94,18 +96,26 @@ class PairedField:
     binary: bool
     low: float
     high: float
+    limits: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, columns: FieldScores, unscored: Unscored, changed: Mask, low: float, high: float) -> PairedField:
-        """The field of these columns, whose scores lie in `low` to `high`."""
+        """The field of these columns, whose scores lie in `low` to `high`, of which one may be infinite."""
+        limits = (low, high) if math.isinf(high - low) else None
+        if limits:
+            seen = np.concatenate([side[np.isfinite(side)] for side in columns.known()])
+            seen = seen if len(seen) else np.zeros(1)
+            low, high = (low, float(seen.max())) if math.isinf(high) else (float(seen.min()), high)
         # A missing answer is the lowest score, so it has to be one of the two.
-        binary = (low, high) == (0.0, 1.0) and all(
-            np.isin(side[status == SCORED], (0, 1)).all() for side, status in columns.sides
+        binary = (
+            not limits
+            and (low, high) == (0.0, 1.0)
+            and all(np.isin(side[status == SCORED], (0, 1)).all() for side, status in columns.sides)
         )
         # Of several answers to a question those that are missing are the lowest score, as a missing question is.
         filled = columns.new + unscored.share * (low - columns.new)
         columns = FieldScores(columns.old, filled, columns.old_status, columns.new_status)
-        return cls(columns, unscored, changed, binary and not unscored.share.any(), low, high)
+        return cls(columns, unscored, changed, binary and not unscored.share.any(), low, high, limits)
 
     def scores(
         self,
@@ -137,7 +147,7 @@ class PairedField:
         return PairedScores(
             old, new, self.binary, self.low, self.high, unanswered, unmeasured, self.changed & inside, left_out,
             None if labels is None else (np.where(inside, labels[0], np.nan), np.where(inside, labels[1], np.nan)),
-            draw, unmeasured_old,
+            draw, unmeasured_old, self.limits,
         )  # fmt: skip
 
     def coverage(self, names: Sequence[str]) -> tuple[Coverage, ...]:

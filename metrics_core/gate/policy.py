@@ -9,6 +9,8 @@ rules:
   - meaning_match.match[lang=ru] >= -0.05
   - level meaning_match.match >= 0.80
   - level latency.seconds <= 2
+  - p95 latency.seconds <= 4
+  - latency.seconds <= +10%
   - coverage >= 0.95
   - kappa meaning_match.match >= 0.6
   - people meaning_match.match >= -0.02
@@ -58,11 +60,17 @@ class PolicyRule:
         slice: 'all', or column=value.
         floor: in the units of the field; for a difference usually negative: minus the tolerated loss.
         at_most: whether the quantity must lie below minus `floor` instead: less of the field is better.
+        percent: for a level, the percentile of the new release in place of its mean: 0 to 100, 50 for the median.
+        relative: whether a difference, and `floor`, are shares of the old mean.
 
     >>> PolicyRule("difference", "rouge_l.f1", "lang=ru", -0.05).text
     'rouge_l.f1[lang=ru] >= -0.05'
     >>> PolicyRule("level", "latency.seconds", ALL, -2, at_most=True).text
     'level latency.seconds <= 2'
+    >>> PolicyRule("level", "latency.seconds", ALL, -4, at_most=True, percent=95).text
+    'p95 latency.seconds <= 4'
+    >>> PolicyRule("difference", "latency.seconds", ALL, -0.1, at_most=True, relative=True).text
+    'latency.seconds <= +10%'
     """
 
     kind: RuleKind
@@ -70,6 +78,8 @@ class PolicyRule:
     slice: str
     floor: float
     at_most: bool = False
+    percent: float | None = None
+    relative: bool = False
 
     @property
     def limit(self) -> float:
@@ -77,15 +87,40 @@ class PolicyRule:
         return -self.floor if self.at_most else self.floor
 
     @property
+    def shown_limit(self) -> str:
+        """The number in the rule as text, without a sign where it is relative."""
+        return f"{100 * abs(self.limit):g} %" if self.relative else f"{self.limit:g}"
+
+    @property
+    def share(self) -> float | None:
+        """The share of the scores that must meet the limit, for a percentile."""
+        if self.percent is None:
+            return None
+        return (self.percent if self.at_most else 100 - self.percent) / 100
+
+    @property
     def text(self) -> str:
         """The text of the rule in a policy."""
         before = {"difference": "", "depth": "in depth ", "broken": "none broken "}.get(self.kind, f"{self.kind} ")
+        if self.percent is not None:
+            before = f"{percentile_name(self.percent)} "
         where = "" if self.slice == ALL else f"[{self.slice}]"
         if self.kind == "broken":
             return f"{before}{self.field}{where}"
         short = f"{self.limit:g}"
         number = short if float(short) == self.limit else self.limit
+        if self.relative:
+            number = f"{100 * self.limit:+g}%"
         return f"{before}{self.field}{where}".rstrip() + f" {'<=' if self.at_most else '>='} {number}"
+
+
+def percentile_name(percent: float) -> str:
+    """The name of a percentile.
+
+    >>> percentile_name(50), percentile_name(99.5)
+    ('median', 'p99.5')
+    """
+    return "median" if percent == 50 else f"p{percent:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +198,14 @@ _LARGEST_LOSS = 0.5
 """The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
 _RULE = re.compile(
-    rf"(?:(level|kappa|people|in\s+depth|none\s+broken)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*(?:(>=|<=)\s*(\S+))?"
+    r"(?:(level|kappa|people|in\s+depth|none\s+broken|median|p\d\d?(?:\.\d+)?)\s+)?"
+    rf"({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*(?:(>=|<=)\s*(\S+))?"
 )
+_PERCENTILE = re.compile(r"p\d")
 _HOW = (
     "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, "
-    "level METRIC.FIELD >= 0.8, level METRIC.FIELD <= 2, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5, "
+    "level METRIC.FIELD >= 0.8, level METRIC.FIELD <= 2, p95 METRIC.FIELD <= 4, METRIC.FIELD <= +10%, "
+    "kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5, "
     "none broken METRIC.FIELD[column=value] or coverage >= 0.95"
 )
 _KINDS: Mapping[str, RuleKind] = {
@@ -209,9 +247,12 @@ def _rule(text: object) -> PolicyRule:
     if matched is None or (matched[4] is None) != (matched[1] or "").startswith("none"):
         raise ValueError(f"not understood; {_HOW}{' in quotes' if isinstance(text, Mapping) else ''}")
     word, field, slice_, sign, number = matched.groups()
-    kind: RuleKind = "coverage" if field == "coverage" else _KINDS[" ".join((word or "").split())]
+    percent = 50.0 if word == "median" else float(word[1:]) if word and _PERCENTILE.match(word) else None
+    word = "level" if percent is not None else " ".join((word or "").split())
+    kind: RuleKind = "coverage" if field == "coverage" else _KINDS[word]
+    relative = kind == "difference" and sign == "<=" and number.endswith("%")
     try:
-        floor = float(number or 0)
+        floor = float(number.removesuffix("%")) / 100 if relative else float(number or 0)
     except ValueError:
         floor = math.nan
     low, high = _RANGE.get(kind, (-math.inf, math.inf))
@@ -230,8 +271,13 @@ def _rule(text: object) -> PolicyRule:
         raise ValueError(f"{kind} takes no slice and no other word; {_HOW}")
     if slice_ and "=" not in slice_:
         raise ValueError(f"{_shown(slice_)} is not a slice; write [column=value]")
+    if percent == 0:
+        raise ValueError("p0 is no percentile; write p1 to p99.9, or median")
     at_most = sign == "<="
-    return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most)
+    return PolicyRule(
+        kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most, percent,
+        relative,
+    )  # fmt: skip
 
 
 def _distinct(value: float) -> float:
@@ -361,7 +407,7 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
     if rule.kind == "level":
         return _level_problem(rule, low, high)
-    if rule.kind not in ("difference", "people"):
+    if rule.kind not in ("difference", "people") or rule.relative:
         return None
     if rule.floor <= -_LARGEST_LOSS * span:
         return (
@@ -388,9 +434,9 @@ def _level_problem(rule: PolicyRule, low: float, high: float) -> str | None:
 
 def _twice(rules: Sequence[PolicyRule]) -> Iterator[tuple[int, str]]:
     """The index of each rule that repeats an earlier one, and the problem."""
-    seen: dict[tuple[RuleKind, str, str], PolicyRule] = {}
+    seen: dict[tuple[object, ...], PolicyRule] = {}
     for index, rule in enumerate(rules):
-        first = seen.setdefault((rule.kind, rule.field, rule.slice), rule)
+        first = seen.setdefault((rule.kind, rule.field, rule.slice, rule.percent, rule.relative), rule)
         if first is not rule:
             yield index, f"rule {_shown(rule.text)}: there is {_shown(first.text)} already; keep one of them"
 

@@ -245,7 +245,7 @@ def mean_interval(
 ) -> Interval | None:
     """Interval for the mean of `values`, which lie in `low` to `high`: `bounded_mean` of the rows, or of the clusters.
 
-    Both ends keep their level for few rows, few clusters and rare large losses.
+    Both ends keep their level for few rows, few clusters and rare large losses, unless the range is infinite.
 
     >>> scores = np.array([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])
     >>> [round(end, 3) for end in mean_interval(scores, None)[:2]]

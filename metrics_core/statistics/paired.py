@@ -12,6 +12,7 @@ a seeded sample: p is then (1 + as extreme) / (1 + sample), which is never 0 and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,7 +20,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats, Units
+from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, assumed_range
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
@@ -176,7 +177,8 @@ def paired_difference(
         old: (rows,): scores of the old release; `new`: of the new one, of the same rows in the same order.
         binary: scores are 0 or 1.
         clusters: (rows,): rows of one cluster are not independent; a row with None belongs to no cluster.
-        span: length of the range that scores lie in, 1 for 0..1.
+        span: length of the range that scores lie in, 1 for 0..1. Infinite for values with an open end, such as seconds:
+            see `change_span`.
         seed: of the sign flips, if not all of them can be tried; `permutations`: the number of flips to try then.
 
     >>> result = paired_difference([0] * 6 + [1] * 4, [1] * 9 + [0], binary=True)
@@ -186,6 +188,7 @@ def paired_difference(
     before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
     codes, change = codes_of(clusters, len(before)), after - before
     sums = unit_sums(change, codes)
+    span = change_span(change, codes, mean(before)) if math.isinf(span) else span
     fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
     test: Test = "sign-flip" if codes is None else "cluster sign-flip"
     if codes is None and fixed is not None and broken is not None:
@@ -221,6 +224,23 @@ def difference_interval(
     if binary and codes is None:
         return paired_proportions(int((change > 0).sum()), int((change < 0).sum()), len(change), level)
     return mean_interval(change, codes, low=-span, high=span, level=level)
+
+
+def change_span(change: Floats, codes: Codes | None, usual: float) -> float:
+    """The most by which two values with an open end are assumed to differ.
+
+    That is the larger end of the differences' `assumed_range`, and at least `usual`: a question that was not asked may
+    change by as much as a usual one takes.
+
+    Args:
+        change: (rows,): differences; `codes`: their clusters.
+        usual: the mean of the old release.
+
+    >>> change_span(np.full(300, 10.0), None, usual=100.0)
+    100.0
+    """
+    low, high = assumed_range(unit_sums(change, codes), unit_sums(np.ones(len(change)), codes))
+    return max(-low, high, abs(usual))
 
 
 def mcnemar(fixed: npt.ArrayLike, broken: npt.ArrayLike) -> Floats:

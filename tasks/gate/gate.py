@@ -40,8 +40,6 @@ from answerkey.tasks.reports.manifest import most_frequent, noted
 from answerkey.tasks.reports.report import Report, is_known, pair_named, read_pair, report_named
 from answerkey.tasks.warehouse.home import Home
 
-_ROOM = 2
-"""How many times the ceiling of a rule a single value may be at least."""
 FROM_THE_DATA = frozenset((LABEL, GIVEN, *USAGE_METRICS, *(name.replace("-", "_") for name in FORMATS)))
 """Names of metrics that come with the answers."""
 
@@ -160,7 +158,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Re
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    _check_directions(policy, {name: after.lower_is_better(name) for name in policy.fields})
+    _check_directions(policy, {name: after.lower_is_better(name) for name in policy.fields if name in after.names})
     ranges = {}
     for name in policy.fields:
         metric = name.partition(".")[0]
@@ -279,10 +277,6 @@ def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | M
     columns, unscored = samples.scores(name), samples.unscored(name)
     low, high = samples.range(name)
     if samples.new.lower_is_better(name):
-        # Its range was seen in the data, and few answers must not show that a mean is far below what they had at most.
-        high = max(
-            [high, *(_ROOM * rule.limit for rule in policy.rules if rule.field == name and rule.kind == "level")]
-        )
         # More is better in a gate.
         low, high, columns = -high, -low, replace(columns, old=-columns.old, new=-columns.new)
     return PairedField.of(columns, unscored, samples.changed_for(metric), low, high)

@@ -31,6 +31,13 @@ _RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|ac
 """What is in the names of columns that have right answers, or say which ones are right."""
 _GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
 """What is in the names of columns that have what a model was asked, or what it said."""
+_WITH_UNIT = (
+    "latency_s", "latency_ms", "cost_usd", "total_tokens", "prompt_tokens", "completion_tokens", "input_tokens",
+    "output_tokens",
+)  # fmt: skip
+"""Names of columns that say what an answer took, and in which unit."""
+NO_UNIT = ("latency", "duration", "execution_time", "completion_time")
+"""Names of columns of times that do not say whether these are seconds. In exports of a tool, its format does."""
 _LABELS = ("label", "labels", "humanlabel", "humanlabels")
 """Names, plainly, of columns that may say what people think of an answer."""
 _BOOLEANS = {"true", "false", "yes", "no", "1", "0", "1.0", "0.0", "correct", "incorrect", "wrong"}
@@ -119,7 +126,7 @@ def complete(
     it, and anything else may come later.
 
     Raises:
-        UserError: a mapped path or a slice is in none of the records.
+        UserError: a mapped path or a slice is in none of the records, or a mapped score is a time without a unit.
     """
     columns = dict.fromkeys(name for record in records for name in record)
     settled = [key for key in KEYS if made and key in columns]
@@ -138,12 +145,28 @@ def complete(
                 f"{source}: no column {path!r} (for {key}); {meant}the columns are {', '.join(sorted(columns))}"
             )
     guessed = _recognised(paths, columns, settled)
+    if not made:
+        check_units(paths.get("scores", "").split("\n"), source)
+        took = [name for name in _WITH_UNIT if name in columns]
+        if took and "scores" not in paths and "answer" in {**paths, **guessed}:
+            guessed["scores"] = "\n".join(took)
     found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
     # A format knows what is a list, and what a text that spells one.
     quoted = not made and any(
         _spelling(text) in ("texts", "shortened") for _, text in _texts_of(records, found, *_LISTS)
     )
     return replace(found, references_as=references_as or ("quoted" if quoted else "text"))
+
+
+def check_units(names: Iterable[str], source: str) -> None:
+    """Check that times say their unit.
+
+    Raises:
+        UserError: one does not.
+    """
+    for name in names:
+        if name.casefold() in NO_UNIT:
+            raise UserError(f"{source}: in which unit is {name}? Call the column latency_s or latency_ms")
 
 
 def _texts_of(records: Iterable[Record], columns: ColumnMap, *keys: Key) -> Iterator[tuple[int, str]]:
@@ -226,7 +249,9 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
             )
 
     # Columns that nothing is read from
-    others = [name for name in free if name not in (*unused, *labels)]
+    times = [name for name in free if name.casefold() in NO_UNIT and not made]
+    notes += [f"not used: {name}, a time without a unit; call the column latency_s or latency_ms" for name in times]
+    others = [name for name in free if name not in (*unused, *labels, *times)]
     if made:
         # A format may give a column by its own name beside the one that it is read as.
         others = [name for name in others if not all(_is_in_use(record, name, columns) for record in records)]

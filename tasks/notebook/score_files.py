@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample
-from answerkey.tasks.load.columns import complete, parse_map, text_at
+from answerkey.tasks.load.columns import check_units, complete, parse_map, text_at
 from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.notebook.frames import samples_by_release
@@ -22,8 +22,6 @@ from answerkey.tasks.warehouse.home import Home
 
 _NO_SCORES: tuple[Key, ...] = ("id", "cluster", "label", "repeat", "release")
 """The keys whose columns are no scores."""
-_NO_UNIT = ("latency", "duration", "execution_time", "completion_time")
-"""Columns of times that do not say whether these are seconds. In exports of a tool, its format does."""
 _OLD_AND_NEW = (("old", "new"), ("baseline", "candidate"), ("before", "after"))
 """Words in the names of two releases, or of their columns, that tell the old one from the new one."""
 
@@ -114,8 +112,7 @@ def _read(file: str, work: Path, mapped: Sequence[str], *, single: bool = True) 
     if not scores:
         raise UserError(f"{file}: no column of scores among {', '.join(names)}; write a number beside each id")
 
-    if times := [name for name in scores if name.lower() in _NO_UNIT]:
-        raise UserError(f"{file}: in which unit is {times[0]}? Call the column latency_s or latency_ms")
+    check_units(scores, file)
 
     numbered = [(raw.row, record) for raw, record in zip(rows, records, strict=True)]
     if not single:

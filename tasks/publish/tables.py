@@ -13,7 +13,19 @@ from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.text import HUMAN, NONE, NOT_SHOWN, count, dollars, ends, finding, number, percent, signed
+from answerkey.tasks.publish.text import (
+    HUMAN,
+    NONE,
+    NOT_SHOWN,
+    count,
+    dollars,
+    ends,
+    finding,
+    number,
+    percent,
+    rule_number,
+    signed,
+)
 from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
 if TYPE_CHECKING:
@@ -224,9 +236,7 @@ def rules(title: str, verdict: Verdict) -> Table:
     """How each rule of a gate came out, and why."""
     rows = []
     for rule in verdict.rules:
-        # A difference has a sign, also where it is plus.
-        show = number if rule.rule.startswith(("level ", "kappa ", "coverage ", "in depth ")) else signed
-        value = estimate(rule.value, rule.low, rule.high, show)
+        value = estimate(rule.value, rule.low, rule.high, rule_number(rule.rule))
         rows.append((rule.rule, Cell(rule.outcome, kind=rule.outcome), value, count(rule.n), rule.sentence))
     head = ("rule", "outcome", "value", "samples", "why")
     return Table(title, head, rows, left=["outcome", "why"], wrapped={"rule": 22, "why": 36})

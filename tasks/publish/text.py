@@ -128,12 +128,26 @@ def drawn(
     return "".join(cells)
 
 
+_LEVELS = re.compile(r"(level|median|p\d[\d.]*|kappa|coverage|in depth) ")
+
+
+def rule_number(rule: str) -> Callable[[float | None], str]:
+    """How the numbers of a rule are shown: a difference has a sign, and a relative one is in percent.
+
+    >>> rule_number("latency.seconds <= +10%")(0.042), rule_number("p95 latency.seconds <= 2")(1.5)
+    ('+4.2 %', '1.500')
+    """
+    if rule.endswith("%"):
+        return lambda value: NONE if value is None else f"{100 * value:+.1f} %"
+    return number if _LEVELS.match(rule) else signed
+
+
 def verdict_drawn(verdict: Verdict, margin: float) -> str:
     """The interval that decides beside zero and the largest loss that is accepted, in one line; empty without one."""
     rule = verdict.rules[0] if verdict.rules else None
     if rule is None or rule.value is None or rule.low is None or rule.high is None:
         return ""
-    if rule.rule.startswith("level "):
+    if rule_number(rule.rule) is number:
         line = drawn(
             rule.value, rule.low, rule.high, axis=(min(rule.low, margin), max(rule.high, margin)), marks={margin: "┊"}
         )

@@ -55,8 +55,16 @@ CREATE OR REPLACE TEMP TABLE new_reports AS
 SELECT report_id, dataset, release, answers_version FROM reports WHERE report_id IN (SELECT unnest($reports))
 
 -- name: fields
+-- `high` is NULL where there is no highest value; `seen_high` ends the bins of its histogram.
 CREATE OR REPLACE TEMP TABLE fields AS
-SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high
+WITH declared AS (
+    SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high
+), seen AS (
+    SELECT report_id, metric, field, max("value") AS "most"
+    FROM question_scores SEMI JOIN (FROM declared WHERE high IS NULL) USING (metric, field) GROUP BY ALL
+)
+SELECT report_id, metric, field, low, high, coalesce(high, if("most" > low, "most", low + 1)) AS seen_high
+FROM declared CROSS JOIN (SELECT report_id FROM new_reports) LEFT JOIN seen USING (report_id, metric, field)
 
 -- name: shape
 -- Whether the data set has clusters, and whether the answers have slices.
@@ -109,14 +117,14 @@ FROM question_scores q JOIN places USING (report_id, sample_id)
 -- 10^-12 of the range of the scores: the order of the rows does not show in a mean or its interval.
 CREATE OR REPLACE TEMP TABLE sums AS
 SELECT report_id, release, metric, field, slice, grp,
-       if($clustered, NULL, floor(("value" - low) / (high - low) * $bins)) AS bin,
+       if($clustered, NULL, floor(("value" - low) / (seen_high - low) * $bins)) AS bin,
        count(*) AS n, count("value") AS n_scored,
        count(*) FILTER (status = 'failed') AS n_failed,
        count(*) FILTER (status = 'undefined') AS n_undefined,
        count(*) FILTER (status = 'skipped') AS n_skipped,
        sum("value"::DECIMAL(38, 18)) AS total,
-       round(stddev_pop(("value" - low) / (high - low)), 12) * any_value(high - low) AS spread
-FROM placed JOIN fields USING (metric, field)
+       round(stddev_pop(("value" - low) / (seen_high - low)), 12) * any_value(seen_high - low) AS spread
+FROM placed JOIN fields USING (report_id, metric, field)
 GROUP BY report_id, release, metric, field, slice, grp, bin
 
 -- name: aggregates
@@ -129,8 +137,9 @@ WITH counts AS (
 )
 SELECT report_id, release, metric, field, slice, n, scored, failed, undefined, skipped, scored / n, mean,
        (coalesce(mean, 0) * scored + low * (failed + skipped)) / nullif(scored + failed + skipped, 0),
-       (coalesce(mean, 0) * scored + high * (failed + skipped)) / nullif(scored + failed + skipped, 0), clusters
-FROM counts JOIN fields USING (metric, field)
+       (coalesce(mean, 0) * scored + if(failed + skipped = 0, 0, high * (failed + skipped)))
+           / nullif(scored + failed + skipped, 0), clusters
+FROM counts JOIN fields USING (report_id, metric, field)
 
 -- name: bins
 -- The numbers behind every mean, for its interval, as a histogram.
@@ -140,9 +149,9 @@ ORDER BY ALL
 -- name: cluster_bins
 -- The same of the sums of clusters, by their size.
 SELECT report_id, metric, field, slice, n_scored AS size, count(*), sum(total)::DOUBLE / count(*),
-       round(stddev_pop(total::DOUBLE / (high - low)), 12) * any_value(high - low)
-FROM sums JOIN fields USING (metric, field) WHERE n_scored > 0
-GROUP BY report_id, metric, field, slice, n_scored, floor((total::DOUBLE / n_scored - low) / (high - low) * $bins)
+       round(stddev_pop(total::DOUBLE / (seen_high - low)), 12) * any_value(seen_high - low)
+FROM sums JOIN fields USING (report_id, metric, field) WHERE n_scored > 0
+GROUP BY report_id, metric, field, slice, n_scored, floor((total::DOUBLE / n_scored - low) / (seen_high - low) * $bins)
 ORDER BY ALL
 
 -- name: forget

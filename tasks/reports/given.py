@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.metric import Field
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 Fields = Mapping[tuple[str, str], Field]
 _SQL = statements(__name__)
 _MOST_DIFFERING = 12
-_SCALES = (1.0, 5.0, *(10.0**digits for digits in range(1, 16)))
-_POWERS = tuple(10.0**digits for digits in range(-9, 16))
-"""Upper ends of ranges, of scores and of what answers took: the first that nothing in the run exceeds."""
+_SCALES = (1.0, 5.0, 10.0, 100.0)
+"""Upper ends of the ranges of scores: the first that no score in the run exceeds."""
 
 
 def given_fields(
@@ -28,8 +27,8 @@ def given_fields(
 ) -> dict[str, dict[tuple[str, str], Field]]:
     """The fields of the scores that came with answers of the run, by release, then by metric and name.
 
-    Nobody says which range they have. It is taken to be 0, or minus its upper end, to the first of 1, 5 and the powers
-    of 10 that no score of the run exceeds; of what answers took, to the first power of 10.
+    Nobody says which range they have. It is taken to be 0, or minus its upper end, to the first of 1, 5, 10 and 100
+    that no score of the run exceeds. Larger scores, and what answers took, have no highest value.
 
     Args:
         taken: names of the metrics of the run, which keep theirs; given ones of such a name are left out.
@@ -47,9 +46,10 @@ def given_fields(
         if metric in taken or (metric in USAGE_METRICS and not most):
             continue
         lower = metric in USAGE_METRICS
-        end = next((one for one in (_POWERS if lower else _SCALES) if one >= most), most)
+        end = next((scale for scale in _SCALES if scale >= most and not lower), math.inf)
         described = f"{field} that the answer took" if lower else f"{field}, as it came with the answer"
-        made = Field(field, described, -end if low < 0 else 0.0, end, bool(binary), lower)
+        start = 0.0 if low >= 0 else -most if math.isinf(end) else -end
+        made = Field(field, described, start, end, bool(binary) and not lower, lower)
         for release in releases:
             found.setdefault(release, {})[metric, field] = made
     return found
@@ -65,7 +65,7 @@ def notes_of(fields: Fields) -> dict[str, dict[str, Any]]:
             "spec": "",
             "kind": "given",
             "summary": "what the answer took" if metric in USAGE_METRICS else "scores that came with the answers",
-            "fields": [asdict(field) for field in of_metric],
+            "fields": [field.as_dict() for field in of_metric],
             "headline": of_metric[0].name,
         }
         for metric, of_metric in by_metric.items()

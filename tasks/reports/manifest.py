@@ -97,7 +97,7 @@ def _declared(metric: Metric) -> dict[str, Any]:
         "spec": metric.spec,
         "kind": metric.kind,
         "summary": metric.described(),
-        "fields": [asdict(field) for field in metric.fields],
+        "fields": [field.as_dict() for field in metric.fields],
         "headline": metric.headline,
     }
 

@@ -72,10 +72,10 @@ def count_answers(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], 
 
 
 def as_columns(fields: Fields) -> dict[str, list[Any]]:
-    """Fields as the statements about reports take them."""
+    """Fields as the statements about reports take them: NULL where there is no highest value."""
     return {
         "metrics": [metric for metric, _ in fields],
         "fields": [name for _, name in fields],
         "lows": [field.low for field in fields.values()],
-        "highs": [field.high for field in fields.values()],
+        "highs": [field.as_dict()["high"] for field in fields.values()],
     }

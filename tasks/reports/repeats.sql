@@ -31,7 +31,8 @@ FROM right_answers CROSS JOIN (SELECT unnest(['@', '^']) AS sign) LEFT JOIN chan
 UPDATE report_scores SET
     n_total = c.n_total, n_scored = c.n_scored, n_failed = c.n_failed, n_undefined = c.n_undefined,
     n_skipped = c.n_skipped, coverage = c.n_scored / c.n_total, n_questions = c.n_questions,
-    within_variance = c.within_variance, bound_low = c.base + c.missing * c.low, bound_high = c.base + c.missing * c.high
+    within_variance = c.within_variance, bound_low = c.base + c.missing * c.low,
+    bound_high = c.base + c.missing * coalesce(c.high, if(c.missing = 0, 0, NULL))
 FROM (
     WITH places AS (
         SELECT report_id, sample_id, slice FROM report_slices WHERE report_id IN (SELECT unnest($reports))

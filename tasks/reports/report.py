@@ -98,7 +98,7 @@ class Report:
         """
         ours = METRICS[name]() if name in METRICS else None
         if note := self.manifest.get("metrics", {}).get(name):
-            fields = tuple(Field(**one) for one in note["fields"])
+            fields = tuple(Field.from_dict(one) for one in note["fields"])
             # Reports made before metrics had a headline do not name it.
             headline = note.get("headline") or (ours.headline if ours else fields[0].name)
             return MetricNote(note["kind"], note["summary"], fields, headline)

@@ -20,6 +20,8 @@ def test_every_kind_of_rule_is_read_and_written_back():
         "meaning_match.match[lang=ru] >= -0.05",
         "meaning_match.match[topic=a >= b [x]] >= 0",
         "level meaning_match.match >= 0.8",
+        "p95 latency.seconds <= 2",
+        "latency.seconds <= +10%",
         "kappa meaning_match.match >= 0.6",
         "people meaning_match.match >= -0.03",
         "in depth meaning_match.match >= 0.8",
@@ -33,10 +35,11 @@ def test_every_kind_of_rule_is_read_and_written_back():
     assert policy.rules[2] == PolicyRule("difference", "meaning_match.match", "lang=ru", -0.05)
     assert policy.rules[3].slice == "topic=a >= b [x]"
     assert policy.coverage == 0.9
-    assert policy.fields == ("meaning_match.match", "token_overlap.recall")
-    assert policy.rule("kappa", "meaning_match.match") == policy.rules[5]
+    assert policy.fields == ("meaning_match.match", "token_overlap.recall", "latency.seconds")
+    assert (policy.rules[5].kind, policy.rules[5].share, policy.rules[6].floor) == ("level", 0.95, -0.1)
+    assert policy.rule("kappa", "meaning_match.match") == policy.rules[7]
     assert policy.rule("kappa", "token_overlap.recall") is None
-    assert [rule.kind for rule in policy.rules[6:8]] == ["people", "depth"]
+    assert [rule.kind for rule in policy.rules[8:10]] == ["people", "depth"]
 
 
 def test_coverage_has_a_floor_also_where_nobody_wrote_one():
@@ -64,8 +67,12 @@ def test_a_margin_of_0_is_0():
          "for instance 0.5"),
         ({"rules": ["none broken a.b >= 0"]}, "rule 'none broken a.b >= 0': not understood; write METRIC.FIELD >= "
          "-0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, level METRIC.FIELD >= 0.8, level "
-         "METRIC.FIELD <= 2, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5, none broken METRIC.FIELD[column="
-         "value] or coverage >= 0.95"),
+         "METRIC.FIELD <= 2, p95 METRIC.FIELD <= 4, METRIC.FIELD <= +10%, kappa METRIC.FIELD >= 0.6, in depth "
+         "METRIC.FIELD >= 0.5, none broken METRIC.FIELD[column=value] or coverage >= 0.95"),
+        ({"rules": ["p0 latency.seconds <= 2"]}, "rule 'p0 latency.seconds <= 2': p0 is no percentile; write p1 to "
+         "p99.9, or median"),
+        ({"rules": ["rouge_l.f1 >= -10%"]}, "rule 'rouge_l.f1 >= -10%': '-10%' is not a number; write a share as 0.95, "
+         "not as 95%"),
         ({"colour": 1}, "'colour': no such key; the keys are primary, margin, labels, judge_bias, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),

@@ -122,7 +122,9 @@ def test_latency_is_compared_and_gated(timed):
     rules = {}
     for bound in (
         ("level latency.seconds <= 2", "latency.seconds <= 0.5", "level given.old_score >= 4"),
-        ("level latency.seconds <= 0.55", "latency.seconds <= 0.05"),
+        ("level latency.seconds <= 0.53", "latency.seconds <= 0.05"),
+        ("latency.seconds <= +30%", "median latency.seconds <= 0.55", "p95 latency.seconds <= 0.56"),
+        ("latency.seconds <= +10%", "p90 latency.seconds <= 0.53"),
     ):
         rules |= {rule.rule: rule for rule in decided(timed, *bound).rules}
     assert {text: rule.outcome for text, rule in rules.items()} == {
@@ -131,8 +133,13 @@ def test_latency_is_compared_and_gated(timed):
         "latency.seconds <= 0.5": "PASS",
         "level given.old_score >= 4": "PASS",
         "coverage >= 0.95": "PASS",
-        "level latency.seconds <= 0.55": "INCONCLUSIVE",
-        "latency.seconds <= 0.05": "INCONCLUSIVE",
+        "level latency.seconds <= 0.53": "INCONCLUSIVE",
+        "latency.seconds <= 0.05": "FAIL",
+        "latency.seconds <= +30%": "PASS",
+        "latency.seconds <= +10%": "FAIL",
+        "median latency.seconds <= 0.55": "PASS",
+        "p90 latency.seconds <= 0.53": "FAIL",
+        "p95 latency.seconds <= 0.56": "INCONCLUSIVE",
     }
     level = rules["level latency.seconds <= 2"]
     assert round(level.value, 4) == 0.5295
@@ -140,6 +147,43 @@ def test_latency_is_compared_and_gated(timed):
     assert level.sentence.startswith("latency.seconds is 0.530 (95 % interval ")
     assert level.sentence.endswith("at most 2 is shown")
     assert "went from 0.429 to 0.530 (+0.100" in rules["latency.seconds <= 0.5"].sentence
+    relative, p95 = rules["latency.seconds <= +30%"], rules["p95 latency.seconds <= 0.56"]
+    assert round(relative.value, 4) == 0.2328
+    assert "0.429 to 0.530 (+23.3 %, 95 % interval +16.9 % to +29.6 %, 60 samples)" in relative.sentence
+    assert relative.sentence.endswith("a rise of 30 % or more is ruled out")
+    # 60 answers give no upper end: it takes 72 that are all within the limit.
+    assert (p95.value, round(p95.low, 3), p95.high) == (0.556, 0.546, None)
+    assert "p95 of latency.seconds is 0.556 (95 % interval 0.546 to any number, 60 samples)" in p95.sentence
+
+
+def test_an_odd_answer_of_another_release_moves_no_interval_of_tokens(tmp_path):
+    """300 answers take 10 tokens more each; in a second run, one answer of the old release took 90,000."""
+    intervals = []
+    for name, odd in (("even", 107), ("odd", 90_000)):
+        rows = [
+            {"id": n, "answer": "x", "references": ["x"], "model": model,
+             "total_tokens": odd if (n, model) == (7, "old") else start + n}
+            for model, start in (("old", 100), ("new", 110)) for n in range(300)
+        ]  # fmt: skip
+        run(tmp_path / name, Source(jsonl(tmp_path / f"{name}.jsonl", rows), dataset="d"), ["exact_match"])
+        if name == "even":
+            row = compare(at(tmp_path / name), "d/old/v1", "d/new/v1").row("tokens.total")
+            assert row.finding == "worse"
+            assert 6 < row.low < row.difference == 10 < row.high < 14
+        mean = "SELECT ci_low, ci_high, bound_low, bound_high FROM report_scores WHERE metric = 'tokens'"
+        intervals += query(tmp_path / name, f"{mean} AND release = 'new'")
+    assert intervals[0] == intervals[1]
+    assert intervals[0][2:] == (259.5, 259.5)
+
+
+def test_a_time_without_a_unit_is_asked_for(tmp_path):
+    row = {"id": "a", "answer": "x", "references": ["x"], "latency": 3, "latency_ms": 20, "cost_usd": 0.5}
+    file = jsonl(tmp_path / "a.jsonl", [row])
+    notes = load(Source(file, release="m"), tmp_path / "read").notes
+    assert "a.jsonl: not used: latency, a time without a unit; call the column latency_s or latency_ms" in notes
+    assert "a.jsonl: columns recognised by name: id, answer, references, scores=latency_ms + cost_usd" in notes
+    said = refusal(load, Source(file, release="m", paths={"scores": "latency"}), tmp_path / "mapped")
+    assert said == f"{file}: in which unit is latency? Call the column latency_s or latency_ms"
 
 
 def test_a_verdict_on_given_scores_names_its_basis(timed):
