@@ -1,4 +1,4 @@
-"""How often a judge, labels, or both decide rightly about real releases: the tables of docs/decisions_measured.md.
+"""How often a judge, labels, or both decide rightly about real releases: the tables of docs/decisions.md.
 
     python benchmarks/studies/decisions.py                   # measure and print everything
     python benchmarks/studies/decisions.py --only NQ301      # data sets whose name contains a text
@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ LABELS = (50, 100, 200, 400)
 DRAWS, DRAWS_OF_MANY_JUDGES, MANY_JUDGES = 8, 2, 3
 SEED = 17
 RESULTS = Path(__file__).with_suffix(".json")
-DOCUMENT = ROOT / "docs/decisions_measured.md"
+DOCUMENT = ROOT / "docs/decisions.md"
 OUTCOMES = ("right", "wrong PASS", "wrong FAIL", "undecided")
 Row = dict[str, Any]
 
@@ -150,50 +150,63 @@ def pooled(tables: list[dict[str, Any]]) -> list[Row]:
     return found
 
 
-ORDER = ("mean of the judge", "judge alone", "mean of the labels", "labels alone", "people and judge")
-
-
-def table(rows: list[Row]) -> str:
-    """Rows as Markdown."""
-    lines = ["| decided by | labels | right | wrong PASS | wrong FAIL | undecided |", "|---|---|---|---|---|---|"]
-    for row in sorted(rows, key=lambda row: (ORDER.index(row["method"]), row["labels"])):
-        shown = (_shown(row[name]) for name in OUTCOMES)
-        lines.append(f"| {row['method']} | {row['labels'] or ''} | {' | '.join(shown)} |")
-    return "\n".join(lines)
+SHOWN = (("judge alone", 0), ("labels alone", 100), ("people and judge", 100), ("people and judge", 400))
+"""Ways to decide that the document shows, with the number of labels. The script prints all."""
 
 
 def _shown(share: float) -> str:
     return "0" if share == 0 else f"{share:.3f}".replace("0.", ".", 1)
 
 
-def sections(tables: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """The name of each marked place of the document, and what belongs there."""
-    offline = {part["data"]: part["rows"] for part in tables if part["judge"] == OFFLINE}
+def _outcomes(row: Row) -> str:
+    return " | ".join(_shown(row[name]) for name in OUTCOMES)
+
+
+def by_data(tables: list[dict[str, Any]], ways: Sequence[tuple[str, int]] | None = None) -> str:
+    """How the offline judge, labels and both decided, by data set; without `ways`, in all ways."""
+    parts = {part["data"]: part["rows"] for part in tables if part["judge"] == OFFLINE}
     short = [part for part in tables if part["data"].startswith("EVOUNA")]
     if short:
-        yield "short answers", table(pooled(short))
-    for name in ("NQ301", "TruthfulQA, five languages", "LLMDrift, primes"):
-        if name in offline:
-            yield name, table(offline[name])
-    shown = (("judge alone", 0), ("labels alone", 100), ("people and judge", 100))
-    lines = ["| judge | decided by | labels | right | wrong PASS | wrong FAIL | undecided |", "|" + "---|" * 7]
-    for part in (part for part in tables if part["judge"] != OFFLINE):
-        for row in (row for row in part["rows"] if (row["method"], row["labels"]) in shown):
-            shares = " | ".join(_shown(row[name]) for name in OUTCOMES)
-            judge = f"{part['judge']} ({part['data']})"
-            lines.append(f"| {judge} | {row['method']} | {row['labels'] or ''} | {shares} |")
-    yield "language models", "\n".join(lines)
-    lines = ["| judge | data | pairs | median | largest |", "|---|---|---|---|---|"]
+        parts = {"EVOUNA": pooled(short)} | {name: rows for name, rows in parts.items() if "EVOUNA" not in name}
+    lines = ["| data | decided by | labels | right | wrong PASS | wrong FAIL | undecided |", "|" + "---|" * 7]
+    for name, rows in parts.items():
+        for row in rows:
+            if ways is None or (row["method"], row["labels"]) in ways:
+                lines.append(f"| {name} | {row['method']} | {row['labels'] or ''} | {_outcomes(row)} |")
+    return "\n".join(lines)
+
+
+def by_judge(tables: list[dict[str, Any]]) -> str:
+    """How language models decide alone, and how often labels with them decide rightly."""
+    head = "| judge | data | right | wrong PASS | wrong FAIL | undecided | right with 100 labels |"
+    lines = [head, "|" + "---|" * 7]
+    for part in tables:
+        if part["judge"] != OFFLINE:
+            rows = {(row["method"], row["labels"]): row for row in part["rows"]}
+            corrected = _shown(rows["people and judge", 100]["right"])
+            alone = _outcomes(rows["judge alone", 0])
+            lines.append(f"| {part['judge']} | {part['data']} | {alone} | {corrected} |")
+    return "\n".join(lines)
+
+
+def by_bias(tables: list[dict[str, Any]]) -> str:
+    """How much the bias of each judge differs between releases."""
+    lines = ["| judge | data | pairs | median | largest |", "|" + "---|" * 5]
     for part in tables:
         row = summary(part["bias"])
         shares = f"{_shown(row['median'])} | {_shown(row['largest'])}"
         lines.append(f"| {part['judge']} | {part['data']} | {row['pairs']} | {shares} |")
-    yield "bias", "\n".join(lines)
+    return "\n".join(lines)
+
+
+def sections(tables: list[dict[str, Any]]) -> dict[str, str]:
+    """What belongs to each marked place of the document."""
+    return {"data": by_data(tables, SHOWN), "language models": by_judge(tables), "bias": by_bias(tables)}
 
 
 def written(text: str, tables: list[dict[str, Any]]) -> str:
     """The document with its tables."""
-    for name, body in sections(tables):
+    for name, body in sections(tables).items():
         start, end = f"<!-- table: {name} -->\n", "<!-- end -->"
         before, _, rest = text.partition(start)
         if not rest:
@@ -226,8 +239,8 @@ def main() -> int:
             order = list(SETS)
             fresh = [part for part in measured_now if part["data"] == name]
             store(sorted([*kept, *fresh], key=lambda part: order.index(part["data"])))
-    for name, body in sections(measured_now):
-        print(f"\n{name}\n\n{body}")
+    for body in (by_data(measured_now), by_judge(measured_now), by_bias(measured_now)):
+        print(f"\n{body}")
     if arguments.write:
         DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8"), stored()), encoding="utf-8")
     return 0
