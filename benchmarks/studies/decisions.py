@@ -150,7 +150,7 @@ def pooled(tables: list[dict[str, Any]]) -> list[Row]:
     return found
 
 
-SHOWN = (("judge alone", 0), ("labels alone", 100), ("people and judge", 100), ("people and judge", 400))
+SHOWN = (("labels alone", 100), ("people and judge", 100), ("labels alone", 400), ("people and judge", 400))
 """Ways to decide that the document shows, with the number of labels. The script prints all."""
 
 
@@ -163,7 +163,7 @@ def _outcomes(row: Row) -> str:
 
 
 def by_data(tables: list[dict[str, Any]], ways: Sequence[tuple[str, int]] | None = None) -> str:
-    """How the offline judge, labels and both decided, by data set; without `ways`, in all ways."""
+    """How labels, alone and with the offline judge, decided by data set; without `ways`, in all ways."""
     parts = {part["data"]: part["rows"] for part in tables if part["judge"] == OFFLINE}
     short = [part for part in tables if part["data"].startswith("EVOUNA")]
     if short:
@@ -177,31 +177,20 @@ def by_data(tables: list[dict[str, Any]], ways: Sequence[tuple[str, int]] | None
 
 
 def by_judge(tables: list[dict[str, Any]]) -> str:
-    """How language models decide alone, and how often labels with them decide rightly."""
-    head = "| judge | data | right | wrong PASS | wrong FAIL | undecided | right with 100 labels |"
-    lines = [head, "|" + "---|" * 7]
+    """How each judge decides alone, and how much its bias differs between releases."""
+    head = "| judge | data | right | wrong PASS | wrong FAIL | undecided | median bias | largest |"
+    lines = [head, "|" + "---|" * 8]
     for part in tables:
-        if part["judge"] != OFFLINE:
-            rows = {(row["method"], row["labels"]): row for row in part["rows"]}
-            corrected = _shown(rows["people and judge", 100]["right"])
-            alone = _outcomes(rows["judge alone", 0])
-            lines.append(f"| {part['judge']} | {part['data']} | {alone} | {corrected} |")
-    return "\n".join(lines)
-
-
-def by_bias(tables: list[dict[str, Any]]) -> str:
-    """How much the bias of each judge differs between releases."""
-    lines = ["| judge | data | pairs | median | largest |", "|" + "---|" * 5]
-    for part in tables:
-        row = summary(part["bias"])
-        shares = f"{_shown(row['median'])} | {_shown(row['largest'])}"
-        lines.append(f"| {part['judge']} | {part['data']} | {row['pairs']} | {shares} |")
+        [alone] = [row for row in part["rows"] if row["method"] == "judge alone"]
+        bias_row = summary(part["bias"])
+        biases = f"{_shown(bias_row['median'])} | {_shown(bias_row['largest'])}"
+        lines.append(f"| {part['judge']} | {part['data']} | {_outcomes(alone)} | {biases} |")
     return "\n".join(lines)
 
 
 def sections(tables: list[dict[str, Any]]) -> dict[str, str]:
     """What belongs to each marked place of the document."""
-    return {"data": by_data(tables, SHOWN), "language models": by_judge(tables), "bias": by_bias(tables)}
+    return {"data": by_data(tables, SHOWN), "judges": by_judge(tables)}
 
 
 def written(text: str, tables: list[dict[str, Any]]) -> str:
@@ -239,7 +228,7 @@ def main() -> int:
             order = list(SETS)
             fresh = [part for part in measured_now if part["data"] == name]
             store(sorted([*kept, *fresh], key=lambda part: order.index(part["data"])))
-    for body in (by_data(measured_now), by_judge(measured_now), by_bias(measured_now)):
+    for body in (by_data(measured_now), by_judge(measured_now)):
         print(f"\n{body}")
     if arguments.write:
         DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8"), stored()), encoding="utf-8")
