@@ -73,24 +73,18 @@ def lexical(found: Figures) -> Iterator[str]:
         "it. *Same*: rows whose value equals ours to 1e-6, or means if a library gives one mean only; the others "
         "define words or the formula differently. A library that takes more than three seconds of CPU has one turn."
     )
+    lines = []
     for metric, title in METRICS.items():
         rows = [row for row in found["rows"] if row["metric"] == metric]
-        yield f"### {title}\n"
-        ours = {row["set"]: row for row in rows if row["library"] == "answerkey"}
-        lines = [
-            [
-                "answerkey, ms per 1,000 answers",
-                *(median(ours[name]["ms"]) if name in ours else "" for name in sets),
-                "",
-            ]
-        ]
+        ours = [row["ms"][0] for row in rows if row["library"] == "answerkey"]
+        lines.append([title, "answerkey", f"{number(min(ours))} to {number(max(ours))} ms per 1,000 answers", ""])
         for library in dict.fromkeys(row["library"] for row in rows if "ratio" in row):
-            theirs = {row["set"]: row for row in rows if row["library"] == library}
-            same, of = (sum(row[key] for row in theirs.values()) for key in ("same", "of"))
-            cells = [ratio(theirs[name]["ratio"]) if name in theirs else "" for name in sets]
+            theirs = [row for row in rows if row["library"] == library]
+            same, of = (sum(row[key] for row in theirs) for key in ("same", "of"))
+            least, most = (extreme((row["ratio"] for row in theirs), key=lambda one: one[0]) for extreme in (min, max))
             agreement = f"{same:,} of {of:,}" + (" means" if of <= len(sets) else "")
-            lines.append([f"{library}, times", *cells, agreement])
-        yield table(["", *sets, "same"], lines)
+            lines.append(["", library, f"{ratio(least)} to {ratio(most)}", agreement])
+    yield table(["metric", "library", "times, over the sets", "same"], lines)
 
 
 def first_result(found: Figures) -> Iterator[str]:
@@ -304,29 +298,39 @@ PRINTED_ONLY = ("many_reports", "score_traces", "steps", "generate", "growth")
 """Parts that `make bench` prints, and that are not on the page."""
 
 
-def section(part: str, found: Figures) -> str:
-    """The section of a part."""
+def provenance(found: Figures) -> str:
+    """When, at which commit, in how many rounds and on which machine a part was measured."""
+    machine = found["machine"]
+    return (
+        f"{found['at']}, commit {found['commit'].rstrip('+')}, {found['rounds']} rounds, {machine['cores']} cores of "
+        f"{machine['cpu']}, Python {machine['python']}"
+    )
+
+
+def section(part: str, found: Figures, common: str = "") -> str:
+    """The section of a part, without the provenance that it has in common with others."""
     title, text = SECTIONS[part]
     machine = found["machine"]
-    load = f", load {machine['load']}" if machine["load"] >= 0.5 * machine["cores"] else ""
-    about = (
-        f"`python benchmarks/bench.py {part}`: rounds {found['rounds']}, {found['at']}, commit {found['commit']}, "
-        f"{machine['cores']} cores of {machine['cpu']}{load}, Python {machine['python']}"
-    )
-    versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
+    about = [f"`python benchmarks/bench.py {part}`", *([provenance(found)] if provenance(found) != common else [])]
+    if machine["load"] >= 0.5 * machine["cores"]:
+        about.append(f"other work on the machine (load {machine['load']})")
+    about += [f"{name} {version}" for name, version in found.get("versions", {}).items()]
     missing = "; ".join(f"{name}: {reason}" for name, reason in found.get("missing", {}).items())
-    parts = [f"## {title}\n", *text(found), prose(f"{about}{f', {versions}' if versions else ''}.")]
+    parts = [f"## {title}\n", *text(found), prose(f"{', '.join(about)}.")]
     if missing:
         parts.append(prose(f"Not measured: {missing}."))
     return "\n".join(parts)
 
 
 def page(stored: dict[str, Figures]) -> str:
-    """The whole page."""
+    """The whole page. The newest provenance is said once."""
+    shown = [part for part in SECTIONS if part in stored and part not in PRINTED_ONLY]
+    common = max(provenance(stored[part]) for part in shown)
     return "\n".join([
         "# Benchmarks\n",
         INTRODUCTION,
-        *(section(part, stored[part]) for part in SECTIONS if part in stored and part not in PRINTED_ONLY),
+        prose(f"Measured, unless a section says otherwise: {common}."),
+        *(section(part, stored[part], common) for part in shown),
         "<!-- Made by docs/make_benchmarks.py; do not edit. -->\n",
     ])  # fmt: skip
 
