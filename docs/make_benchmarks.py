@@ -294,7 +294,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Figures], Iterator[str]]]] = {
     "growth": ("Growth with the input: `benchmarks/growth.py`", growth),
 }
 """Title and text of each part, in the order of the page."""
-PRINTED_ONLY = ("many_reports", "score_traces", "steps", "generate", "growth")
+PRINTED_ONLY = ("orchestration", "many_reports", "score_traces", "steps", "generate", "growth")
 """Parts that `make bench` prints, and that are not on the page."""
 
 
