@@ -95,8 +95,8 @@ def first_result(found: Figures) -> Iterator[str]:
         "page."
     )
     yield table(
-        ["", "seconds", "times", "seconds of CPU", "times"],
-        [[row["tool"], *seconds_and_times(row)] for row in found["rows"]],
+        ["", "seconds", "times"],
+        [[row["tool"], median(row["wall"]), ratio(row["times"]["wall"])] for row in found["rows"]],
     )
 
 
@@ -166,7 +166,7 @@ def many_reports(found: Figures) -> Iterator[str]:
 
 
 def semantic(found: Figures) -> Iterator[str]:
-    """Beside sentence-transformers, and beside people."""
+    """Beside sentence-transformers."""
     yield prose(f"{found['pairs']} pairs, model loaded, no cache, one thread; times are relative to our `minilm`.")
     yield table(
         ["", "CPU, ms a pair", "times", "largest difference of a cosine"],
@@ -175,15 +175,6 @@ def semantic(found: Figures) -> Iterator[str]:
             for row in found["rows"]
         ],
     )
-    if "people" in found:
-        yield prose("Agreement with the mean rating of people on the development pairs of STS-B (ru: translated):")
-        yield table(
-            ["model", "language", "pairs", "Pearson", "Spearman"],
-            [
-                [f"`{row['model']}`", row["language"], f"{row['pairs']:,}", row["pearson"], row["spearman"]]
-                for row in found["people"]
-            ],
-        )
 
 
 def judge(found: Figures) -> Iterator[str]:
@@ -294,7 +285,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Figures], Iterator[str]]]] = {
     "growth": ("Growth with the input: `benchmarks/growth.py`", growth),
 }
 """Title and text of each part, in the order of the page."""
-PRINTED_ONLY = ("orchestration", "many_reports", "score_traces", "steps", "generate", "growth")
+PRINTED_ONLY = ("judge", "orchestration", "many_reports", "score_traces", "steps", "generate", "growth")
 """Parts that `make bench` prints, and that are not on the page."""
 
 

@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from answerkey.metrics_core.statistics.ppi import ppi_difference  # noqa: E402
 
 MARGIN = 0.02
 LABELS = (50, 100, 200, 400)
+SHOWN = (100, 400)
+"""Numbers of labels in the document; decisions.json has all."""
 DRAWS, DRAWS_OF_MANY_JUDGES, MANY_JUDGES = 8, 2, 3
 SEED = 17
 RESULTS = Path(__file__).with_suffix(".json")
@@ -150,10 +152,6 @@ def pooled(tables: list[dict[str, Any]]) -> list[Row]:
     return found
 
 
-SHOWN = (("labels alone", 100), ("people and judge", 100), ("labels alone", 400), ("people and judge", 400))
-"""Ways to decide that the document shows, with the number of labels. The script prints all."""
-
-
 def _shown(share: float) -> str:
     return "0" if share == 0 else f"{share:.3f}".replace("0.", ".", 1)
 
@@ -162,17 +160,19 @@ def _outcomes(row: Row) -> str:
     return " | ".join(_shown(row[name]) for name in OUTCOMES)
 
 
-def by_data(tables: list[dict[str, Any]], ways: Sequence[tuple[str, int]] | None = None) -> str:
-    """How labels, alone and with the offline judge, decided by data set; without `ways`, in all ways."""
+def by_data(tables: list[dict[str, Any]]) -> str:
+    """How labels, alone and with the offline judge, decided, by data set and number of labels."""
     parts = {part["data"]: part["rows"] for part in tables if part["judge"] == OFFLINE}
     short = [part for part in tables if part["data"].startswith("EVOUNA")]
     if short:
         parts = {"EVOUNA": pooled(short)} | {name: rows for name, rows in parts.items() if "EVOUNA" not in name}
-    lines = ["| data | decided by | labels | right | wrong PASS | wrong FAIL | undecided |", "|" + "---|" * 7]
+    head = "| data | labels | labels alone: right | with judge: right | wrong PASS | wrong FAIL | undecided |"
+    lines = [head, "|" + "---|" * 7]
     for name, rows in parts.items():
-        for row in rows:
-            if ways is None or (row["method"], row["labels"]) in ways:
-                lines.append(f"| {name} | {row['method']} | {row['labels'] or ''} | {_outcomes(row)} |")
+        by_way = {(row["method"], row["labels"]): row for row in rows}
+        for labels in (labels for labels in SHOWN if ("people and judge", labels) in by_way):
+            alone = _shown(by_way["labels alone", labels]["right"])
+            lines.append(f"| {name} | {labels} | {alone} | {_outcomes(by_way['people and judge', labels])} |")
     return "\n".join(lines)
 
 
@@ -190,7 +190,7 @@ def by_judge(tables: list[dict[str, Any]]) -> str:
 
 def sections(tables: list[dict[str, Any]]) -> dict[str, str]:
     """What belongs to each marked place of the document."""
-    return {"data": by_data(tables, SHOWN), "judges": by_judge(tables)}
+    return {"data": by_data(tables), "judges": by_judge(tables)}
 
 
 def written(text: str, tables: list[dict[str, Any]]) -> str:
@@ -228,7 +228,7 @@ def main() -> int:
             order = list(SETS)
             fresh = [part for part in measured_now if part["data"] == name]
             store(sorted([*kept, *fresh], key=lambda part: order.index(part["data"])))
-    for body in (by_data(measured_now), by_judge(measured_now)):
+    for body in sections(measured_now).values():
         print(f"\n{body}")
     if arguments.write:
         DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8"), stored()), encoding="utf-8")
