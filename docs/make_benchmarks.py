@@ -126,13 +126,12 @@ def scale(found: Figures) -> Iterator[str]:
 def scale_rows(found: Figures) -> Iterator[str]:
     """The table of runs by their number of rows."""
     yield table(
-        ["metric", "rows", "minutes", "CPU, us a row", "peak MiB", "dollars", "disk, bytes a row"],
+        ["metric", "rows", "minutes", "peak MiB", "dollars", "disk, bytes a row"],
         [
             [
                 row["metric"],
                 f"{row['rows']:,}",
                 number(row["seconds"] / 60),
-                number(1e6 * row["cpu"] / row["rows"]),
                 *(f"{row[key]:,}" for key in ("peak_mib", "dollars", "disk")),
             ]
             for row in found["rows"]
