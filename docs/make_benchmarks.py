@@ -13,13 +13,13 @@ STORE = Path(__file__).resolve().parents[1] / "benchmarks" / "bench.json"
 Figures = dict[str, Any]
 
 INTRODUCTION = """\
-How fast answerkey is beside other libraries, and how it grows. `make bench` measures everything on this page;
-`docs/make_benchmarks.py` writes the page from `benchmarks/bench.json`, which also has the lowest and highest figures.
+How fast answerkey is beside other libraries, and how it grows. `make bench` measures everything;
+`docs/make_benchmarks.py` writes this page from `benchmarks/bench.json`, which also has the lowest and highest figures.
 
-All sides of a contest take turns on the same machine, each in its own process, in several rounds after a warm-up; a
-different side begins each round. Imports do not count, except where the start is what is measured. A figure is the
-median. **Times** is what the other takes divided by what answerkey takes in the same round; where it is **bold**, the
-other is faster. Only ratios carry over to another machine.
+All sides of a contest take turns on the same machine, each in its own process, in several rounds after a warm-up.
+Imports do not count, except in the first section. A figure is the median. **Times** is what the other takes divided by
+what answerkey takes in the same round; where it is **bold**, the other is faster. Only ratios carry over to another
+machine.
 """
 METRICS = {
     "rouge_l": "ROUGE-L",
@@ -69,9 +69,8 @@ def lexical(found: Figures) -> Iterator[str]:
     drawn = ", ".join(f"{name} {one['answers']:,} with {one['references']:,}" for name, one in sets.items())
     yield prose(
         f"CPU time. Answers and their references: {drawn}. `made` has invented words with the lengths, numbers, marks "
-        "and scripts of real texts. Every turn begins without caches; texts are tokenised once if the library allows "
-        "it. *Same*: rows whose value equals ours to 1e-6, or means if a library gives one mean only; the others "
-        "define words or the formula differently. A library that takes more than three seconds of CPU has one turn."
+        "and scripts of real texts. Every turn begins without caches. *Same*: rows whose value equals ours to 1e-6, "
+        "or means if a library gives one mean only; the others define words or the formula differently."
     )
     lines = []
     for metric, title in METRICS.items():

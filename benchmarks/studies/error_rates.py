@@ -35,9 +35,9 @@ RESULTS = Path(__file__).with_suffix(".json")
 """The figures of the document, from which its tables are made."""
 SEED = 13
 RATES = {
-    COVERED: "intervals that contain the truth",
-    ONE_SIDED: "errors on one side",
-    ANY_FINDING: "any finding",
+    COVERED: "coverage",
+    ONE_SIDED: "one-sided error",
+    ANY_FINDING: "false findings",
     POWERED: "power",
 }
 """What is held to each bar."""
@@ -73,7 +73,7 @@ def _shown(figure: Figure | None) -> str:
 
 def worst(results: dict[str, dict[str, Figure]]) -> str:
     """The figure of each table that comes nearest to its bar, or misses it by most, for each kind of bar."""
-    lines = ["| simulated | rate | figures | worst | bar |", "|---|---|---|---|---|"]
+    lines = ["| simulated | rate | worst | bar |", "|---|---|---|---|"]
     for table in TABLES:
         figures = [figure for cell in table.cells for figure in results.get(cell.name, {}).values()]
         for bar, rate in RATES.items():
@@ -82,7 +82,7 @@ def worst(results: dict[str, dict[str, Figure]]) -> str:
                 extreme = (max if bar.high < 1 else min)(held, key=lambda figure: figure.value)
                 limit = f"at most {bar.high:g}" if bar.high < 1 else f"at least {bar.low:g}"
                 limit = limit.replace("0.", ".")
-                lines.append(f"| {table.name} | {rate} | {len(held)} | {_shown(extreme)} | {limit} |")
+                lines.append(f"| {table.name} | {rate} | {_shown(extreme)} | {limit} |")
     return "\n".join(lines)
 
 
