@@ -13,11 +13,13 @@ STORE = Path(__file__).resolve().parents[1] / "benchmarks" / "bench.json"
 Figures = dict[str, Any]
 
 INTRODUCTION = """\
-`make bench` measures everything on this page and prints it; the page is made from that output. All sides of a contest
-run by turns on the same machine, each in a process of its own, in several rounds after one that does not count; a
-different side begins each round. Imports are not counted but where the start is what is measured. A figure is
-the median with the lowest and the highest in brackets. **Times** are always what the other takes, divided by what
-answerkey takes in the same round: below 1, the other is faster. Only ratios carry over to another machine.
+How fast answerkey is beside other libraries, and how it grows. `make bench` measures everything;
+`docs/make_benchmarks.py` writes this page from `benchmarks/bench.json`, which also has the lowest and highest figures.
+
+All sides of a contest take turns on the same machine, each in its own process, in several rounds after a warm-up.
+Imports do not count, except in the first section. A figure is the median. **Times** is what the other takes divided by
+what answerkey takes in the same round; where it is **bold**, the other is faster. Only ratios carry over to another
+machine.
 """
 METRICS = {
     "rouge_l": "ROUGE-L",
@@ -27,12 +29,14 @@ METRICS = {
 }
 
 
-def spread(found: Sequence[float]) -> str:
-    """Median and range; of one measurement the number alone."""
-    median, low, high = map(number, found)
-    if low == high:
-        return median
-    return f"{median} ({low} to {high})"
+def median(found: Sequence[float]) -> str:
+    """The median of the rounds, which comes first."""
+    return number(found[0])
+
+
+def ratio(found: Sequence[float]) -> str:
+    """How many times as long another takes, bold where it is faster."""
+    return f"**{median(found)}**" if found[0] < 1 else median(found)
 
 
 def number(value: float) -> str:
@@ -47,15 +51,16 @@ def prose(text: str) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table."""
-    lines = [[head[0] or "measured", *head[1:]], ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+    lines = ["| " + " | ".join(map(str, line)) + " |" for line in [[head[0] or "measured", *head[1:]], *rows]]
+    lines.insert(1, "|" + "---|" * len(head))
+    return "\n".join(lines) + "\n"
 
 
 def seconds_and_times(row: dict[str, Any]) -> Iterator[str]:
     """On the clock and of the processor, each with how many times ours."""
     for what in ("wall", "cpu"):
-        yield spread(row[what])
-        yield spread(row["times"][what])
+        yield median(row[what])
+        yield ratio(row["times"][what])
 
 
 def lexical(found: Figures) -> Iterator[str]:
@@ -63,67 +68,43 @@ def lexical(found: Figures) -> Iterator[str]:
     sets = found["sets"]
     drawn = ", ".join(f"{name} {one['answers']:,} with {one['references']:,}" for name, one in sets.items())
     yield prose(
-        f"Processor time; answers and their references: {drawn}. `made` are texts of invented words with the "
-        "lengths, numbers, marks and scripts of real ones. Every turn begins without caches and may keep what it "
-        "likes; texts are tokenised once where the library lets its caller do so. *Same*: rows whose value is "
-        "ours to 1e-6, over all sets; where a library gives one mean only, the means. Where fewer are the same, "
-        "its definition of a word or of the formula is another one. "
-        "A library whose turn takes more than three seconds of CPU has one turn only."
+        f"CPU time. Answers and their references: {drawn}. `made` has invented words with the lengths, numbers, marks "
+        "and scripts of real texts. Every turn begins without caches. *Same*: rows whose value equals ours to 1e-6, "
+        "or means if a library gives one mean only; the others define words or the formula differently."
     )
+    lines = []
     for metric, title in METRICS.items():
         rows = [row for row in found["rows"] if row["metric"] == metric]
-        yield f"### {title}\n"
-        ours = {row["set"]: row for row in rows if row["library"] == "answerkey"}
-        lines = [
-            [
-                "answerkey, ms per 1,000 answers",
-                *(spread(ours[name]["ms"]) if name in ours else "" for name in sets),
-                "",
-            ]
-        ]
+        ours = [row["ms"][0] for row in rows if row["library"] == "answerkey"]
+        lines.append([title, "answerkey", f"{number(min(ours))} to {number(max(ours))} ms per 1,000 answers", ""])
         for library in dict.fromkeys(row["library"] for row in rows if "ratio" in row):
-            theirs = {row["set"]: row for row in rows if row["library"] == library}
-            same, of = (sum(row[key] for row in theirs.values()) for key in ("same", "of"))
-            cells = [spread(theirs[name]["ratio"]) if name in theirs else "" for name in sets]
+            theirs = [row for row in rows if row["library"] == library]
+            same, of = (sum(row[key] for row in theirs) for key in ("same", "of"))
+            least, most = (extreme((row["ratio"] for row in theirs), key=lambda one: one[0]) for extreme in (min, max))
             agreement = f"{same:,} of {of:,}" + (" means" if of <= len(sets) else "")
-            lines.append([f"{library}, times", *cells, agreement])
-        yield table(["", *sets, "same"], lines)
-
-
-def lexical_slower(found: Figures) -> Iterator[str]:
-    """What is faster than a lexical metric of ours."""
-    for row in found["rows"]:
-        if "ratio" in row and row["ratio"][0] < 1:
-            metric, times = METRICS[row["metric"]], spread(row["ratio"])
-            yield f"{metric} on {row['set']}: {row['library']} takes {times} times as long"
+            lines.append(["", library, f"{ratio(least)} to {ratio(most)}", agreement])
+    yield table(["metric", "library", "times, over the sets", "same"], lines)
 
 
 def first_result(found: Figures) -> Iterator[str]:
     """Ten rows with the command of each tool."""
     yield prose(
-        "Ten answers, exact match, nothing asked of any model; the whole command in a fresh process. The result "
-        "of each is .6. `answerkey evaluate` validates the rows with Great Expectations, keeps them, their scores"
-        " and a report, and writes a page."
+        "Ten answers, exact match, no model; the whole command in a fresh process. Each tool gets .6. `answerkey "
+        "evaluate` also validates the rows with Great Expectations, stores rows, scores and a report, and writes a "
+        "page."
     )
     yield table(
-        ["", "seconds", "times", "seconds of CPU", "times"],
-        [[row["tool"], *seconds_and_times(row)] for row in found["rows"]],
+        ["", "seconds", "times"],
+        [[row["tool"], median(row["wall"]), ratio(row["times"]["wall"])] for row in found["rows"]],
     )
-
-
-def first_result_slower(found: Figures) -> Iterator[str]:
-    """Which tool has a first result sooner than our command."""
-    for row in found["rows"]:
-        if row["times"]["wall"][0] < 1 and not row["tool"].startswith("answerkey"):
-            yield f"Ten rows: {row['tool']} takes {spread(row['times']['wall'])} times as long as `answerkey evaluate`"
 
 
 def orchestration(found: Figures) -> Iterator[str]:
     """The command beside the library."""
     yield prose(
         f"{found['answers']:,} made answers, the seven lexical metrics, no page; each side a fresh process with a "
-        "new home. Times are those of the library. What the command does more: it reads and validates the rows "
-        "(the import of Great Expectations alone takes two seconds), and keeps them, their scores and the report."
+        "new home. Times are relative to the library. The command also reads and validates the rows (importing Great "
+        "Expectations takes two seconds), and stores rows, scores and the report."
     )
     yield table(
         ["", "seconds", "times", "seconds of CPU", "times"],
@@ -134,18 +115,22 @@ def orchestration(found: Figures) -> Iterator[str]:
 def scale(found: Figures) -> Iterator[str]:
     """Runs by their number of rows."""
     yield prose(
-        "One run each, with imports and start in CPU and memory. Made rows with the lengths of real answers, some 400 "
-        "bytes each; memory is that of all processes together, disk that of the whole home. The language model is a "
-        "scripted one on loopback that takes 200 ms, 64 calls at once; its price is that of a dry run with gpt-4o-mini."
+        "One run each, with start and imports. Made rows of some 400 bytes; memory of all processes together, disk of "
+        "the home. The language model is scripted, on loopback, and takes 200 ms, with 64 calls at once; the price is "
+        "that of a dry run with gpt-4o-mini."
     )
+    yield from scale_rows(found)
+
+
+def scale_rows(found: Figures) -> Iterator[str]:
+    """The table of runs by their number of rows."""
     yield table(
-        ["metric", "rows", "minutes", "CPU, us a row", "peak MiB", "dollars", "disk, bytes a row"],
+        ["metric", "rows", "minutes", "peak MiB", "dollars", "disk, bytes a row"],
         [
             [
                 row["metric"],
                 f"{row['rows']:,}",
                 number(row["seconds"] / 60),
-                number(1e6 * row["cpu"] / row["rows"]),
                 *(f"{row[key]:,}" for key in ("peak_mib", "dollars", "disk")),
             ]
             for row in found["rows"]
@@ -162,7 +147,7 @@ def steps(found: Figures) -> Iterator[str]:
     )
     yield table(
         ["step", "rows", "CPU, us a row", "peak MiB"],
-        [[row["step"], f"{row['rows']:,}", spread(row["us"]), f"{row['mib']:,}"] for row in found["rows"]],
+        [[row["step"], f"{row['rows']:,}", median(row["us"]), f"{row['mib']:,}"] for row in found["rows"]],
     )
 
 
@@ -174,39 +159,20 @@ def many_reports(found: Figures) -> Iterator[str]:
     )
     yield table(
         ["command", "seconds", "seconds of CPU"],
-        [[f"`{row['command']}`", spread(row["wall"]), spread(row["cpu"])] for row in found["rows"]],
+        [[f"`{row['command']}`", median(row["wall"]), median(row["cpu"])] for row in found["rows"]],
     )
 
 
 def semantic(found: Figures) -> Iterator[str]:
-    """Beside sentence-transformers, and beside people."""
-    yield prose(
-        f"{found['pairs']} pairs, model loaded, no cache, one thread; times are those of our `minilm`. Equal texts are "
-        "embedded once on both sides."
-    )
+    """Beside sentence-transformers."""
+    yield prose(f"{found['pairs']} pairs, model loaded, no cache, one thread; times are relative to our `minilm`.")
     yield table(
         ["", "CPU, ms a pair", "times", "largest difference of a cosine"],
         [
-            [row["what"], spread(row["ms"]), spread(row["times"]) if "times" in row else "", row.get("largest", "")]
+            [row["what"], median(row["ms"]), ratio(row["times"]) if "times" in row else "", row.get("largest", "")]
             for row in found["rows"]
         ],
     )
-    if "people" in found:
-        yield prose("Agreement with the mean rating of people on the development pairs of STS-B (ru: translated):")
-        yield table(
-            ["model", "language", "pairs", "Pearson", "Spearman"],
-            [
-                [f"`{row['model']}`", row["language"], f"{row['pairs']:,}", row["pearson"], row["spearman"]]
-                for row in found["people"]
-            ],
-        )
-
-
-def semantic_slower(found: Figures) -> Iterator[str]:
-    """Whether sentence-transformers is faster with the same model."""
-    for row in found["rows"]:
-        if row["what"].startswith("sentence") and row["times"][0] < 1:
-            yield f"Semantic similarity: {row['what']} takes {spread(row['times'])} times as long"
 
 
 def judge(found: Figures) -> Iterator[str]:
@@ -214,60 +180,36 @@ def judge(found: Figures) -> Iterator[str]:
     yield prose(
         f"{found['samples']:,} samples against a server on loopback that takes {found['latency_ms']:.0f} ms, "
         f"{found['concurrency']} calls at once; the bound is calls x latency / calls at once. Server and client share "
-        "the cores. `litellm alone` sends the same requests, without a ledger, retries, pacing or reading of replies."
+        "the cores. `litellm alone` sends the same requests without ledger, retries, pacing and reading of replies."
     )
     yield table(
         ["", "calls", "times the bound", "CPU, ms a sample", "times"],
         [
-            [row["what"], f"{row['calls']:,}", spread(row["bound"]), spread(row["ms"]), spread(row["times"])]
+            [row["what"], f"{row['calls']:,}", median(row["bound"]), median(row["ms"]), ratio(row["times"])]
             for row in found["rows"]
         ],
     )
-
-
-def judge_slower(found: Figures) -> Iterator[str]:
-    """Whether bare litellm is faster."""
-    for row in found["rows"]:
-        if row["what"] == "litellm alone" and row["times"][0] < 1:
-            yield f"Judge engine: litellm alone takes {spread(row['times'])} times the CPU"
 
 
 def judge_rivals(found: Figures) -> Iterator[str]:
     """Judges of several libraries."""
     yield prose(
-        f"{found['samples']} samples a turn, made of the examples, never the same twice; a scripted judge on "
-        "loopback that takes 50 ms. Faults: 429, 500, 503, empty, prose around the JSON, cut-off JSON. ragas with its "
-        "AnswerCorrectness (without embeddings), DeepEval with GEval, Inspect with `model_graded_fact`. Tokens are "
-        "characters / 4; times are those of `meaning_match`, in CPU. answerkey takes longer under faults because a 429 "
-        "holds up all calls to that judge for a moment, and slows them after that: a real rate limit is obeyed, "
-        "scattered false ones cost time. *Changed*: rows with another score than without faults."
+        f"{found['samples']} new samples a turn; a scripted judge on loopback that takes 50 ms. Faults: 429, 500, 503, "
+        "empty, prose around the JSON, cut-off JSON. ragas AnswerCorrectness runs without embeddings. Tokens are "
+        "characters / 4; times are CPU relative to `meaning_match`. Under faults answerkey takes longer because after "
+        "a 429 all calls to that judge pause, then go more slowly. *Changed*: rows with another score than without "
+        "faults."
     )
     yield table(
         ["", "faults", "calls", "tokens", "seconds", "CPU, ms a sample", "times", "no score", "changed"],
         [
             [
-                *(row["what"], f"{row['faults']:.0%}", row["calls"], f"{row['tokens']:,}", spread(row["seconds"])),
-                *(spread(row["ms"]), spread(row["times"]), f"{row['without']} of {row['of']}", row["changed"]),
+                *(row["what"], f"{row['faults']:.0%}", row["calls"], f"{row['tokens']:,}", median(row["seconds"])),
+                *(median(row["ms"]), ratio(row["times"]), f"{row['without']} of {row['of']}", row["changed"]),
             ]
             for row in found["rows"]
         ],
     )
-
-
-def judge_rivals_slower(found: Figures) -> Iterator[str]:
-    """Which judge asks for less than ours."""
-    ours = {row["faults"]: row for row in found["rows"] if row["what"] == "answerkey meaning_match"}
-    for row in found["rows"]:
-        mine = ours[row["faults"]]
-        if row["what"].startswith("answerkey"):
-            continue
-        said = f"Judges, {row['faults']:.0%} faults: {row['what']}"
-        if row["seconds"][0] < mine["seconds"][0]:
-            yield f"{said} takes {spread(row['seconds'])} s, `meaning_match` {spread(mine['seconds'])} s"
-        if row["times"][0] < 1:
-            yield f"{said} takes {spread(row['times'])} times the CPU of `meaning_match`"
-        if row["tokens"] < mine["tokens"] and row["faults"] == 0:
-            yield f"{said} sends and receives {row['tokens']:,} tokens, `meaning_match` {mine['tokens']:,}"
 
 
 def generate(found: Figures) -> Iterator[str]:
@@ -290,8 +232,8 @@ def generate(found: Figures) -> Iterator[str]:
 def score_traces(found: Figures) -> Iterator[str]:
     """Logged traces by rules."""
     yield prose(
-        "Traces of 500 characters and three rules, one of which asks a judge on this machine that takes 0.2 s a call. "
-        "Seconds are those of the flow, without the start and the end of the process. One run each."
+        "Traces of 500 characters and three rules, one of which asks a local judge that takes 0.2 s a call. Seconds "
+        "are those of the flow alone. One run each."
     )
     rows = [
         [
@@ -324,59 +266,60 @@ def growth(found: Figures) -> Iterator[str]:
     )
 
 
-SECTIONS: dict[str, tuple[str, Callable[[Figures], Iterator[str]], Callable[[Figures], Iterator[str]] | None]] = {
-    "first_result": ("The first result: `benchmarks/first_result.py`", first_result, first_result_slower),
-    "lexical": ("Lexical metrics: `benchmarks/lexical.py`", lexical, lexical_slower),
-    "semantic": ("Semantic similarity: `benchmarks/semantic.py`", semantic, semantic_slower),
-    "judge": ("Judge engine: `benchmarks/judge.py`", judge, judge_slower),
-    "judge_rivals": ("Judges side by side: `benchmarks/judge_rivals.py`", judge_rivals, judge_rivals_slower),
-    "orchestration": ("Pipeline: `benchmarks/orchestration.py`", orchestration, None),
-    "scale": ("Scale: `benchmarks/scale.py`", scale, None),
-    "scale-large": ("Larger runs", scale, None),
-    "scale-10m": ("Millions of rows", scale, None),
-    "steps": ("Steps: `benchmarks/steps.py`", steps, None),
-    "many_reports": ("A thousand reports: `benchmarks/many_reports.py`", many_reports, None),
-    "generate": ("Answers: `benchmarks/generate.py`", generate, None),
-    "score_traces": ("Logged traces: `benchmarks/score_traces.py`", score_traces, None),
-    "growth": ("Growth with the input: `benchmarks/growth.py`", growth, None),
+SECTIONS: dict[str, tuple[str, Callable[[Figures], Iterator[str]]]] = {
+    "first_result": ("The first result: `benchmarks/first_result.py`", first_result),
+    "lexical": ("Lexical metrics: `benchmarks/lexical.py`", lexical),
+    "semantic": ("Semantic similarity: `benchmarks/semantic.py`", semantic),
+    "judge": ("Judge engine: `benchmarks/judge.py`", judge),
+    "judge_rivals": ("Judges side by side: `benchmarks/judge_rivals.py`", judge_rivals),
+    "orchestration": ("Pipeline: `benchmarks/orchestration.py`", orchestration),
+    "scale": ("Scale: `benchmarks/scale.py`", scale),
+    "scale-large": ("Larger runs", scale_rows),
+    "scale-10m": ("Millions of rows", scale_rows),
+    "many_reports": ("A thousand reports: `benchmarks/many_reports.py`", many_reports),
+    "score_traces": ("Logged traces: `benchmarks/score_traces.py`", score_traces),
+    "steps": ("Steps: `benchmarks/steps.py`", steps),
+    "generate": ("Answers: `benchmarks/generate.py`", generate),
+    "growth": ("Growth with the input: `benchmarks/growth.py`", growth),
 }
-"""Title, text and what is slower than a peer of each part, in the order of the page."""
+"""Title and text of each part, in the order of the page."""
+PRINTED_ONLY = ("judge", "orchestration", "many_reports", "score_traces", "steps", "generate", "growth")
+"""Parts that `make bench` prints, and that are not on the page."""
 
 
-def section(part: str, found: Figures) -> str:
-    """The section of a part."""
-    title, text, _ = SECTIONS[part]
+def provenance(found: Figures) -> str:
+    """When, at which commit, in how many rounds and on which machine a part was measured."""
     machine = found["machine"]
-    load = f", other work on it (load {machine['load']})" if machine["load"] >= 0.5 * machine["cores"] else ""
-    about = (
-        f"`python benchmarks/bench.py {part}`, rounds: {found['rounds']}, {found['at']}, commit {found['commit']}, "
-        f"{found['seconds']:,} s on "
-        f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB{load}; Python {machine['python']}"
+    return (
+        f"{found['at']}, commit {found['commit'].rstrip('+')}, {found['rounds']} rounds, {machine['cores']} cores of "
+        f"{machine['cpu']}, Python {machine['python']}"
     )
-    versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
+
+
+def section(part: str, found: Figures, common: str = "") -> str:
+    """The section of a part, without the provenance that it has in common with others."""
+    title, text = SECTIONS[part]
+    machine = found["machine"]
+    about = [f"`python benchmarks/bench.py {part}`", *([provenance(found)] if provenance(found) != common else [])]
+    if machine["load"] >= 0.5 * machine["cores"]:
+        about.append(f"other work on the machine (load {machine['load']})")
+    about += [f"{name} {version}" for name, version in found.get("versions", {}).items()]
     missing = "; ".join(f"{name}: {reason}" for name, reason in found.get("missing", {}).items())
-    parts = [f"## {title}\n", *text(found), prose(f"{about}{f', {versions}' if versions else ''}.")]
+    parts = [f"## {title}\n", *text(found), prose(f"{', '.join(about)}.")]
     if missing:
         parts.append(prose(f"Not measured: {missing}."))
     return "\n".join(parts)
 
 
-def slower(stored: dict[str, Figures]) -> Iterator[str]:
-    """What a peer does in less time, of all parts."""
-    for part, (_, _, behind) in SECTIONS.items():
-        if behind and part in stored:
-            yield from behind(stored[part])
-
-
 def page(stored: dict[str, Figures]) -> str:
-    """The whole page."""
-    behind = [f"- {line}\n" for line in slower(stored)] or ["- Nothing that was measured.\n"]
+    """The whole page. The newest provenance is said once."""
+    shown = [part for part in SECTIONS if part in stored and part not in PRINTED_ONLY]
+    common = max(provenance(stored[part]) for part in shown)
     return "\n".join([
         "# Benchmarks\n",
         INTRODUCTION,
-        "## Where another is faster\n",
-        "".join(behind),
-        *(section(part, stored[part]) for part in SECTIONS if part in stored),
+        prose(f"Measured, unless a section says otherwise: {common}."),
+        *(section(part, stored[part], common) for part in shown),
         "<!-- Made by docs/make_benchmarks.py; do not edit. -->\n",
     ])  # fmt: skip
 

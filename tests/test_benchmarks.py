@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and docs/decisions_measured.md say what was measured; what cannot be measured is said."""
+"""docs/benchmarks.md and docs/decisions.md say what was measured; what cannot be measured is said."""
 
 import subprocess
 import sys

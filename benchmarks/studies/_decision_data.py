@@ -83,7 +83,7 @@ SETS = {
     "LLMDrift, primes": "llmdrift_prime",
     "Judging the judges": "judging_judges",
 }
-"""The data sets of docs/decisions_measured.md, in its order, and their names elsewhere."""
+"""The data sets of docs/decisions.md, in its order, and their names elsewhere."""
 
 
 def releases_of(name: str) -> Releases:

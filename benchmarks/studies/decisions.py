@@ -1,4 +1,4 @@
-"""How often a judge, labels, or both decide rightly about real releases: the tables of docs/decisions_measured.md.
+"""How often a judge, labels, or both decide rightly about real releases: the tables of docs/decisions.md.
 
     python benchmarks/studies/decisions.py                   # measure and print everything
     python benchmarks/studies/decisions.py --only NQ301      # data sets whose name contains a text
@@ -30,10 +30,12 @@ from answerkey.metrics_core.statistics.ppi import ppi_difference  # noqa: E402
 
 MARGIN = 0.02
 LABELS = (50, 100, 200, 400)
+SHOWN = (100, 400)
+"""Numbers of labels in the document; decisions.json has all."""
 DRAWS, DRAWS_OF_MANY_JUDGES, MANY_JUDGES = 8, 2, 3
 SEED = 17
 RESULTS = Path(__file__).with_suffix(".json")
-DOCUMENT = ROOT / "docs/decisions_measured.md"
+DOCUMENT = ROOT / "docs/decisions.md"
 OUTCOMES = ("right", "wrong PASS", "wrong FAIL", "undecided")
 Row = dict[str, Any]
 
@@ -150,50 +152,50 @@ def pooled(tables: list[dict[str, Any]]) -> list[Row]:
     return found
 
 
-ORDER = ("mean of the judge", "judge alone", "mean of the labels", "labels alone", "people and judge")
-
-
-def table(rows: list[Row]) -> str:
-    """Rows as Markdown."""
-    lines = ["| decided by | labels | right | wrong PASS | wrong FAIL | undecided |", "|---|---|---|---|---|---|"]
-    for row in sorted(rows, key=lambda row: (ORDER.index(row["method"]), row["labels"])):
-        shown = (_shown(row[name]) for name in OUTCOMES)
-        lines.append(f"| {row['method']} | {row['labels'] or ''} | {' | '.join(shown)} |")
-    return "\n".join(lines)
-
-
 def _shown(share: float) -> str:
     return "0" if share == 0 else f"{share:.3f}".replace("0.", ".", 1)
 
 
-def sections(tables: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """The name of each marked place of the document, and what belongs there."""
-    offline = {part["data"]: part["rows"] for part in tables if part["judge"] == OFFLINE}
+def _outcomes(row: Row) -> str:
+    return " | ".join(_shown(row[name]) for name in OUTCOMES)
+
+
+def by_data(tables: list[dict[str, Any]]) -> str:
+    """How labels, alone and with the offline judge, decided, by data set and number of labels."""
+    parts = {part["data"]: part["rows"] for part in tables if part["judge"] == OFFLINE}
     short = [part for part in tables if part["data"].startswith("EVOUNA")]
     if short:
-        yield "short answers", table(pooled(short))
-    for name in ("NQ301", "TruthfulQA, five languages", "LLMDrift, primes"):
-        if name in offline:
-            yield name, table(offline[name])
-    shown = (("judge alone", 0), ("labels alone", 100), ("people and judge", 100))
-    lines = ["| judge | decided by | labels | right | wrong PASS | wrong FAIL | undecided |", "|" + "---|" * 7]
-    for part in (part for part in tables if part["judge"] != OFFLINE):
-        for row in (row for row in part["rows"] if (row["method"], row["labels"]) in shown):
-            shares = " | ".join(_shown(row[name]) for name in OUTCOMES)
-            judge = f"{part['judge']} ({part['data']})"
-            lines.append(f"| {judge} | {row['method']} | {row['labels'] or ''} | {shares} |")
-    yield "language models", "\n".join(lines)
-    lines = ["| judge | data | pairs | median | largest |", "|---|---|---|---|---|"]
+        parts = {"EVOUNA": pooled(short)} | {name: rows for name, rows in parts.items() if "EVOUNA" not in name}
+    head = "| data | labels | labels alone: right | with judge: right | wrong PASS | wrong FAIL | undecided |"
+    lines = [head, "|" + "---|" * 7]
+    for name, rows in parts.items():
+        by_way = {(row["method"], row["labels"]): row for row in rows}
+        for labels in (labels for labels in SHOWN if ("people and judge", labels) in by_way):
+            alone = _shown(by_way["labels alone", labels]["right"])
+            lines.append(f"| {name} | {labels} | {alone} | {_outcomes(by_way['people and judge', labels])} |")
+    return "\n".join(lines)
+
+
+def by_judge(tables: list[dict[str, Any]]) -> str:
+    """How each judge decides alone, and how much its bias differs between releases."""
+    head = "| judge | data | right | wrong PASS | wrong FAIL | undecided | median bias | largest |"
+    lines = [head, "|" + "---|" * 8]
     for part in tables:
-        row = summary(part["bias"])
-        shares = f"{_shown(row['median'])} | {_shown(row['largest'])}"
-        lines.append(f"| {part['judge']} | {part['data']} | {row['pairs']} | {shares} |")
-    yield "bias", "\n".join(lines)
+        [alone] = [row for row in part["rows"] if row["method"] == "judge alone"]
+        bias_row = summary(part["bias"])
+        biases = f"{_shown(bias_row['median'])} | {_shown(bias_row['largest'])}"
+        lines.append(f"| {part['judge']} | {part['data']} | {_outcomes(alone)} | {biases} |")
+    return "\n".join(lines)
+
+
+def sections(tables: list[dict[str, Any]]) -> dict[str, str]:
+    """What belongs to each marked place of the document."""
+    return {"data": by_data(tables), "judges": by_judge(tables)}
 
 
 def written(text: str, tables: list[dict[str, Any]]) -> str:
     """The document with its tables."""
-    for name, body in sections(tables):
+    for name, body in sections(tables).items():
         start, end = f"<!-- table: {name} -->\n", "<!-- end -->"
         before, _, rest = text.partition(start)
         if not rest:
@@ -226,8 +228,8 @@ def main() -> int:
             order = list(SETS)
             fresh = [part for part in measured_now if part["data"] == name]
             store(sorted([*kept, *fresh], key=lambda part: order.index(part["data"])))
-    for name, body in sections(measured_now):
-        print(f"\n{name}\n\n{body}")
+    for body in sections(measured_now).values():
+        print(f"\n{body}")
     if arguments.write:
         DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8"), stored()), encoding="utf-8")
     return 0

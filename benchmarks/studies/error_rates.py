@@ -28,12 +28,19 @@ sys.path.insert(0, str(ROOT))
 import _error_rates_gate  # noqa: E402
 import _error_rates_intervals  # noqa: E402
 import _error_rates_power  # noqa: E402
-from _error_rates import Bar, Cell, Figure, Table  # noqa: E402
+from _error_rates import ANY_FINDING, COVERED, ONE_SIDED, POWERED, Bar, Cell, Figure, Table  # noqa: E402
 
 DOCUMENT = ROOT / "docs/error_rates.md"
 RESULTS = Path(__file__).with_suffix(".json")
 """The figures of the document, from which its tables are made."""
 SEED = 13
+RATES = {
+    COVERED: "coverage",
+    ONE_SIDED: "one-sided error",
+    ANY_FINDING: "false findings",
+    POWERED: "power",
+}
+"""What is held to each bar."""
 TABLES = tuple(
     table for part in (_error_rates_intervals, _error_rates_gate, _error_rates_power) for table in part.tables()
 )
@@ -64,14 +71,27 @@ def _shown(figure: Figure | None) -> str:
     return f"**{text}**" if figure.misses else text
 
 
-def written(text: str, results: dict[str, dict[str, Figure]]) -> str:
-    """The document with its tables."""
+def worst(results: dict[str, dict[str, Figure]]) -> str:
+    """The figure of each table that comes nearest to its bar, or misses it by most, for each kind of bar."""
+    lines = ["| simulated | rate | worst | bar |", "|---|---|---|---|"]
     for table in TABLES:
-        made = rf"(<!-- table: {re.escape(table.name)} -->\n).*?(<!-- end -->)"
-        rows = rendered(table, results)
-        text, found = re.subn(made, lambda match, rows=rows: f"{match[1]}\n{rows}\n\n{match[2]}", text, flags=re.DOTALL)
-        if not found:
-            raise SystemExit(f"{DOCUMENT}: no place for the table {table.name}")
+        figures = [figure for cell in table.cells for figure in results.get(cell.name, {}).values()]
+        for bar, rate in RATES.items():
+            held = [figure for figure in figures if figure.bar == bar and not figure.text]
+            if held:
+                extreme = (max if bar.high < 1 else min)(held, key=lambda figure: figure.value)
+                limit = f"at most {bar.high:g}" if bar.high < 1 else f"at least {bar.low:g}"
+                limit = limit.replace("0.", ".")
+                lines.append(f"| {table.name} | {rate} | {_shown(extreme)} | {limit} |")
+    return "\n".join(lines)
+
+
+def written(text: str, results: dict[str, dict[str, Figure]]) -> str:
+    """The document with those tables that it has a place for."""
+    bodies = {table.name: rendered(table, results) for table in TABLES} | {"worst": worst(results)}
+    for name, body in bodies.items():
+        marked = rf"(<!-- table: {re.escape(name)} -->\n).*?(<!-- end -->)"
+        text = re.sub(marked, lambda match, body=body: f"{match[1]}\n{body}\n\n{match[2]}", text, flags=re.DOTALL)
     return text
 
 

@@ -1,4 +1,4 @@
-"""What becomes of files as people have them: every row of the table in docs/formats.md is loaded, and true."""
+"""What becomes of files as people have them: every row of the table in files.md is loaded, and true."""
 
 import csv
 import re
@@ -13,7 +13,7 @@ from answerkey.tasks.load.load import load
 from tests.tasks.staging_help import rows_of
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[2] / "docs/formats.md"
+PAGE = HERE / "files.md"
 ROW = re.compile(r"^\| `(?P<file>[^`]+)` \| (?:`(?P<options>.*?)`)? ?\|", re.MULTILINE)
 FIELDS = {
     "--map": "columns", "--map-references": "reference_columns", "--wide": "wide", "--references": "references",
