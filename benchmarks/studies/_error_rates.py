@@ -30,6 +30,7 @@ class Bar:
 
 COVERED = Bar(low=0.93)
 ONE_SIDED = Bar(high=0.025, allowance=True)
+HEAVY_TAILED = Bar(high=0.03, allowance=True)
 ANY_FINDING = Bar(high=0.05, allowance=True)
 POWERED = Bar(low=0.7)
 

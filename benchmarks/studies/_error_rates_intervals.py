@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 from _error_rates import (
     COVERED,
+    HEAVY_TAILED,
     ONE_SIDED,
-    Bar,
     Figure,
     Floats,
     Rng,
@@ -338,22 +338,22 @@ OPEN_CHANGES: dict[str, tuple[float, Changes]] = {
 
 def open_ended(rng: Rng, runs: int, n: int) -> Row:
     """Seconds and tokens, which have no highest value: the larger error of the two ends."""
-    bar, figures = Bar(high=0.03, allowance=True), {}
+    figures = {}
     for name, (truth, draw) in OPEN_LEVELS.items():
         found = [mean_interval(row, None, low=0.0, high=math.inf) for row in draw(rng, (runs, n))]
-        figures[name] = Figure(_larger_error(found, truth), bar, runs)
+        figures[name] = Figure(_larger_error(found, truth), HEAVY_TAILED, runs)
     for name, (truth, pair) in OPEN_CHANGES.items():
         old, new = pair(rng, (runs, n))
         found = [
             difference_interval(change, None, binary=False, span=change_span(change, None, float(before.mean())))
             for before, change in zip(old, new - old, strict=True)
         ]
-        figures[name] = Figure(_larger_error(found, truth), bar, runs)
+        figures[name] = Figure(_larger_error(found, truth), HEAVY_TAILED, runs)
     # Documents of ten questions, with a time of their own.
     codes = np.repeat(np.arange(n), SIZE)
     rows = _times(0.7)(rng, (runs, n, 1)) * rng.exponential(1.0, (runs, n, SIZE))
     found = [mean_interval(row.ravel(), codes, low=0.0, high=math.inf) for row in rows]
-    figures["documents of 10"] = Figure(_larger_error(found, math.exp(0.245)), bar, runs)
+    figures["documents of 10"] = Figure(_larger_error(found, math.exp(0.245)), HEAVY_TAILED, runs)
     return figures
 
 

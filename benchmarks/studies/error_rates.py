@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 import _error_rates_gate  # noqa: E402
 import _error_rates_intervals  # noqa: E402
 import _error_rates_power  # noqa: E402
-from _error_rates import ANY_FINDING, COVERED, ONE_SIDED, POWERED, Bar, Cell, Figure, Table  # noqa: E402
+from _error_rates import ANY_FINDING, COVERED, HEAVY_TAILED, ONE_SIDED, POWERED, Bar, Cell, Figure, Table  # noqa: E402
 
 DOCUMENT = ROOT / "docs/error_rates.md"
 RESULTS = Path(__file__).with_suffix(".json")
@@ -37,6 +37,7 @@ SEED = 13
 RATES = {
     COVERED: "coverage",
     ONE_SIDED: "one-sided error",
+    HEAVY_TAILED: "one-sided error",
     ANY_FINDING: "false findings",
     POWERED: "power",
 }
