@@ -136,7 +136,15 @@ def documents(rng: Rng, runs: int, many: int) -> Row:
             found.append(outcome_of(np.ones(len(codes)), new, margin, binary=True, clusters=codes))
         figures[f"{name}, PASS"] = Figure(found.count("PASS") / runs, ONE_SIDED, runs)
         worst = max(worst, found.count("FAIL") / runs)
-    return figures | {"largest FAIL": Figure(worst, ONE_SIDED, runs)}
+    figures["largest FAIL"] = Figure(worst, ONE_SIDED, runs)
+    # Graded answers, of which those of a document move together: as bad as the margin, and .06 worse than that.
+    codes, old = np.repeat(np.arange(many), SIZE), np.full(many * SIZE, 0.5)
+    for loss, name, bar in ((0.02, "graded, FAIL", ONE_SIDED), (0.08, "graded and .06 worse, FAIL", None)):
+        together = rng.normal(-loss, 0.12, (runs, many, 1)) + rng.normal(0, 0.1, (runs, many, SIZE))
+        new = np.clip(0.5 + together, 0, 1).reshape(runs, -1)
+        found = [outcome_of(old, scores, 0.02, binary=False, clusters=codes) for scores in new]
+        figures[name] = Figure(found.count("FAIL") / runs, bar, runs)
+    return figures
 
 
 def _levels() -> Rows:

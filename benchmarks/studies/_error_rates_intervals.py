@@ -29,7 +29,7 @@ from answerkey.metrics_core.statistics.agreement import agreement, auroc
 from answerkey.metrics_core.statistics.bounded_mean import rejects
 from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap
-from answerkey.metrics_core.statistics.paired import change_span, difference_interval, pooled_difference
+from answerkey.metrics_core.statistics.paired import change_range, difference_interval, pooled_difference
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
@@ -345,7 +345,9 @@ def open_ended(rng: Rng, runs: int, n: int) -> Row:
     for name, (truth, pair) in OPEN_CHANGES.items():
         old, new = pair(rng, (runs, n))
         found = [
-            difference_interval(change, None, binary=False, span=change_span(change, None, float(before.mean())))
+            difference_interval(
+                change, None, binary=False, bounds=change_range(change, None, span=math.inf, usual=float(before.mean()))
+            )
             for before, change in zip(old, new - old, strict=True)
         ]
         figures[name] = Figure(_larger_error(found, truth), HEAVY_TAILED, runs)
@@ -386,7 +388,7 @@ def price(rng: Rng, runs: int, n: int) -> Row:
             row = draw()
             width = 2 * float(t.ppf(0.975, n - 1)) * float(np.std(row, ddof=1)) / math.sqrt(n)
             found = (
-                difference_interval(row, None, binary=False, span=1.0)
+                difference_interval(row, None, binary=False)
                 if name.startswith("differences")
                 else mean_interval(row, None, low=0.0, high=1.0)
             )

@@ -23,7 +23,7 @@ from answerkey.metrics_core.statistics.intervals import (
     unpaired_proportions,
 )
 from answerkey.metrics_core.statistics.multiple_testing import planned_level
-from answerkey.metrics_core.statistics.paired import change_span, difference_interval
+from answerkey.metrics_core.statistics.paired import change_range, difference_interval
 from answerkey.metrics_core.statistics.power import needed_by_width, needed_to_pass
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 
@@ -315,7 +315,7 @@ class RuleStatistic:
         if self.counts:
             return unpaired_proportions(*self.counts, level)
         if self.means:
-            return difference_interval(self.changes, self.codes, binary=self.binary, span=self.bounds[1], level=level)
+            return difference_interval(self.changes, self.codes, binary=self.binary, bounds=self.bounds, level=level)
         if self.binary:
             return proportion_interval(self.changes, self.codes, level)
         return mean_interval(self.changes, self.codes, low=self.bounds[0], high=self.bounds[1], level=level)
@@ -520,15 +520,15 @@ class RelativeStatistic(RuleStatistic):
             return False
         old, new = self.scores
         changes = new - (1 - floor) * old
-        span = change_span(changes, self.codes, mean(old))
-        return _mean_beyond(changes, self.codes, (-span, span), 0.0, sign, level)
+        bounds = change_range(changes, self.codes, span=math.inf, usual=mean(old))
+        return _mean_beyond(changes, self.codes, bounds, 0.0, sign, level)
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
         old, new = self.scores
         changes, usual = new - (1 - floor) * old, -float(old.mean())
-        span = change_span(changes, self.codes, usual)
-        return needed_to_pass(changes, self.codes, 0.0, (mean - floor) * usual, binary=False, bounds=(-span, span))
+        bounds = change_range(changes, self.codes, span=math.inf, usual=usual)
+        return needed_to_pass(changes, self.codes, 0.0, (mean - floor) * usual, binary=False, bounds=bounds)
 
 
 _LARGEST_RATIO = 1e3
@@ -617,16 +617,13 @@ def _range_of(
     column: PairedScores, changes: Floats, codes: Codes | None, means: tuple[float, float] | None
 ) -> tuple[float, float]:
     """The lowest and the highest value that a change, or a score, can have, or is assumed to have."""
-    if column.limits and means:
-        span = change_span(changes, codes, means[0])
-    elif column.limits:
+    if means:
+        span = math.inf if column.limits else column.high - column.low
+        return change_range(changes, codes, span=span, usual=means[0])
+    if column.limits:
         low, high = column.limits
         return assumed_range(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), low=low, high=high)
-    elif means:
-        span = column.high - column.low
-    else:
-        return column.low, column.high
-    return -span, span
+    return column.low, column.high
 
 
 def _lies_beyond(interval: Interval | None, floor: float, sign: int) -> bool:

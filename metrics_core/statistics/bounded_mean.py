@@ -127,11 +127,12 @@ def assumed_range(
     *,
     low: float = -math.inf,
     high: float = math.inf,
+    beyond: float = _BEYOND,
 ) -> tuple[float, float]:
     """The range to assume for values with an open end: the mean plus and minus a distance, within `low` to `high`.
 
-    The distance is 1.5 times that of the farthest unit from the mean, with fewer than 50 units 1.5 sqrt(50 / units)
-    times that. It is at least the size of the mean, since equal values do not exclude others.
+    The distance is `beyond` times that of the farthest unit from the mean, with fewer than 50 units sqrt(50 / units)
+    times as much. It is at least the size of the mean, since equal values do not exclude others.
 
     Args:
         sums, sizes, counts: independent units, as for `bounded_mean`.
@@ -145,7 +146,7 @@ def assumed_range(
         return max(low, -1.0), min(high, 1.0)
     mean, n = units.mean, float(units.counts.sum())
     farthest = float(np.abs(units.sums / units.sizes - mean).max())
-    distance = max(_BEYOND * math.sqrt(max(1.0, _MANY / n)) * farthest, abs(mean))
+    distance = max(beyond * math.sqrt(max(1.0, _MANY / n)) * farthest, abs(mean))
     return max(low, mean - distance), min(high, mean + distance)
 
 

@@ -227,9 +227,27 @@ def sum_interval(
         centre, reach = scale.forward(value), margin * scale.slope(value)
         return Interval(scale.back(centre - reach), scale.back(centre + reach), name)
     plain = Interval(value - margin, value + margin, name)
-    if carriers >= min(normal_quantile(level) ** 2, n / 4):
+    if carriers >= _fewest(n, level):
         return plain
     return max(plain, unseen(value, span, n, level) or plain, key=lambda interval: interval.high)
+
+
+def are_few(residuals: Floats, span: float, level: float = LEVEL) -> bool:
+    """Whether so few units differ from the mean that they say little of its error (see `sum_interval`).
+
+    Args:
+        residuals: (units,): the sum of each minus the mean of as many rows; `span`: the largest that there could be.
+
+    >>> are_few(np.array([0.9] + [-0.1] * 9), 1.0), are_few(np.array([0.5, -0.5] * 5), 1.0)
+    (True, False)
+    """
+    carriers = _carriers(residuals, math.fsum((residuals * residuals).tolist()), span)
+    return carriers < _fewest(len(residuals), level)
+
+
+def _fewest(units: int, level: float) -> float:
+    """The fewest units that must carry the error for a formula with their spread."""
+    return min(normal_quantile(level) ** 2, units / 4)
 
 
 def _carriers(sums: Floats, squares: float, most: float) -> float:

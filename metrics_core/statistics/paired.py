@@ -24,6 +24,7 @@ from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, assume
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
+    are_few,
     codes_of,
     design_effect,
     mean,
@@ -37,6 +38,9 @@ PERMUTATIONS = 9999
 
 _CELLS = 2_000_000
 """The cells of a batch of exchanges, 16 MB, so that memory does not grow with the rows."""
+
+_GAINS = 0.5
+"""How much farther from the mean gains may be than any difference that was seen, at the end that shows a loss."""
 
 _ROUNDING = 1e-12
 """The largest relative difference between two ways of adding the same numbers."""
@@ -178,7 +182,7 @@ def paired_difference(
         binary: scores are 0 or 1.
         clusters: (rows,): rows of one cluster are not independent; a row with None belongs to no cluster.
         span: length of the range that scores lie in, 1 for 0..1. Infinite for values with an open end, such as seconds:
-            see `change_span`.
+            see `change_range`.
         seed: of the sign flips, if not all of them can be tried; `permutations`: the number of flips to try then.
 
     >>> result = paired_difference([0] * 6 + [1] * 4, [1] * 9 + [0], binary=True)
@@ -188,7 +192,7 @@ def paired_difference(
     before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
     codes, change = codes_of(clusters, len(before)), after - before
     sums = unit_sums(change, codes)
-    span = change_span(change, codes, mean(before)) if math.isinf(span) else span
+    bounds = change_range(change, codes, span=span, usual=mean(before))
     fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
     test: Test = "sign-flip" if codes is None else "cluster sign-flip"
     if codes is None and fixed is not None and broken is not None:
@@ -201,7 +205,7 @@ def paired_difference(
         old=mean(before),
         new=mean(after),
         difference=mean(change),
-        interval=difference_interval(change, codes, binary=binary, span=span, level=level),
+        interval=difference_interval(change, codes, binary=binary, bounds=bounds, level=level),
         p=p,
         test=test,
         fixed=fixed,
@@ -209,38 +213,57 @@ def paired_difference(
         sd=standard_deviation(change),
         design_effect=design_effect(change, codes),
         changes=Units(sums, unit_sums(np.ones(len(change)), codes), np.ones(len(sums))),
-        span=span,
+        span=-bounds[0],
     )
 
 
 def difference_interval(
-    change: Floats, codes: Codes | None, *, binary: bool, span: float = 1.0, level: float = LEVEL
+    change: Floats,
+    codes: Codes | None,
+    *,
+    binary: bool,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+    level: float = LEVEL,
 ) -> Interval | None:
-    """The interval of `paired_difference` for its rows' differences, of shape (rows,), inside -span..span.
+    """The interval of `paired_difference` for its rows' differences, of shape (rows,), inside `bounds`.
 
     >>> [round(end, 3) for end in difference_interval(np.array([1.0, 0.0, 0.0, -1.0]), None, binary=True)[:2]]
     [-0.607, 0.607]
     """
     if binary and codes is None:
         return paired_proportions(int((change > 0).sum()), int((change < 0).sum()), len(change), level)
-    return mean_interval(change, codes, low=-span, high=span, level=level)
+    return mean_interval(change, codes, low=bounds[0], high=bounds[1], level=level)
 
 
-def change_span(change: Floats, codes: Codes | None, usual: float) -> float:
-    """The most by which two values with an open end are assumed to differ.
+def change_range(change: Floats, codes: Codes | None, *, span: float, usual: float) -> tuple[float, float]:
+    """The range of the differences of two releases that their interval allows for.
 
-    That is the larger end of the differences' `assumed_range`, and at least `usual`: a question that was not asked may
-    change by as much as a usual one takes.
+    The new release may have lost everything on rows that were not asked, so the lower end, above which it may ship,
+    allows for -`span`. The upper end, below which it is worse, would hardly ever show that documents got worse if it
+    allowed for `span`. It allows for gains half as far from the mean as the farthest difference that was seen
+    (`assumed_range`), where enough units differ from the mean to show their spread.
+
+    Where `span` is infinite, both ends allow for the larger end of the `assumed_range`, and at least for `usual`: a
+    question that was not asked may change by as much as a usual one takes.
 
     Args:
         change: (rows,): differences; `codes`: their clusters.
+        span: length of the range of the scores; infinite for seconds, tokens and the like.
         usual: the mean of the old release.
 
-    >>> change_span(np.full(300, 10.0), None, usual=100.0)
-    100.0
+    >>> change_range(np.array([-0.2, -0.1, 0.0] * 20), None, span=1.0, usual=0.8)
+    (-1.0, 0.0)
+    >>> change_range(np.full(300, 10.0), None, span=math.inf, usual=100.0)
+    (-100.0, 100.0)
     """
-    low, high = assumed_range(unit_sums(change, codes), unit_sums(np.ones(len(change)), codes))
-    return max(-low, high, abs(usual))
+    sums, sizes = unit_sums(change, codes), unit_sums(np.ones(len(change)), codes)
+    if math.isinf(span):
+        low, high = assumed_range(sums, sizes)
+        span = max(-low, high, abs(usual))
+        return -span, span
+    if are_few(sums - mean(change) * sizes, span):
+        return -span, span
+    return -span, min(span, round(assumed_range(sums, sizes, beyond=_GAINS)[1], 12))
 
 
 def mcnemar(fixed: npt.ArrayLike, broken: npt.ArrayLike) -> Floats:

@@ -180,7 +180,7 @@ def needed_to_pass(
         n_units = len(sums)
         variance = float(np.var(sums, ddof=1)) * (n_units / len(changes)) ** 2 if n_units > 1 else 0.0
         # The distance from the mean to the worst value.
-        span = high if is_difference else high - low
+        span = -low if is_difference else high - low
         wider, far = _WIDER, _WIDER * span * -math.log((1 - LEVEL) / 2)
     units = _units_within(mean - floor, wider * _quantile(LEVEL) * math.sqrt(max(variance, 0.0)), far)
     rows = math.ceil(units * len(changes) / n_units)

@@ -245,7 +245,9 @@ def _labels_alone(sample: _Sample, level: float) -> Estimate:
     part = sample.truth[sample.known]
     codes = None if sample.codes is None else sample.codes[sample.known]
     if sample.low < 0:
-        interval = difference_interval(part, codes, binary=sample.binary, span=sample.high, level=level)
+        interval = difference_interval(
+            part, codes, binary=sample.binary, bounds=(-sample.high, sample.high), level=level
+        )
     elif sample.binary:
         interval = proportion_interval(part, codes, level)
     else:
