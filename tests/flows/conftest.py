@@ -178,7 +178,7 @@ def _run_here(arguments, changes):
 
 
 @pytest.fixture(scope="session")
-def bare_cli(warm_command):
+def bare_cli(request):
     """The command line without a server; its exit code is checked where one is named.
 
     It has a process of its own where the environment is changed by what is read while that starts.
@@ -189,8 +189,8 @@ def bare_cli(warm_command):
         environment = {**os.environ, **changes}
         if all(name.startswith(READ_LATER) for name in changes):
             done = _run_here(arguments, changes)
-        elif warm_command.can_run(environment):
-            done = warm_command.run("answerkey.flows.cli", arguments, ROOT, environment, FAULT_S)
+        elif (warm := request.getfixturevalue("warm_command")).can_run(environment):
+            done = warm.run("answerkey.flows.cli", arguments, ROOT, environment, FAULT_S)
         else:
             done = subprocess.run(
                 command(*arguments),
