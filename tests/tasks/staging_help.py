@@ -7,7 +7,6 @@ import uuid
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import duckdb
