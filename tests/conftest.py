@@ -172,7 +172,7 @@ settings.register_profile(
     "answerkey",
     deadline=None,
     derandomize="CI" in os.environ,
-    max_examples=40,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("answerkey")
