@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from answerkey.tasks.warehouse import warehouse
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
@@ -171,7 +172,7 @@ settings.register_profile(
     "answerkey",
     deadline=None,
     derandomize="CI" in os.environ,
-    max_examples=40,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("answerkey")
@@ -211,6 +212,24 @@ def _no_network_at_the_end():
 def _no_network():
     yield
     _attempts.check()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_homes_are_copies(tmp_path_factory):
+    """To make the tables of a home takes longer than most of what tests do with it, so it is done once."""
+    empty = warehouse.WarehouseFile(tmp_path_factory.mktemp("empty-home"))
+    with empty.writing():
+        pass
+    attach = warehouse._attach
+
+    def attach_copy(instance, file, wait_s, *, read_only):
+        if not read_only and not file.exists():
+            shutil.copy(empty.file, file)
+        attach(instance, file, wait_s, read_only=read_only)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warehouse, "_attach", attach_copy)
+        yield
 
 
 @pytest.fixture

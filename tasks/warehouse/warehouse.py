@@ -235,26 +235,41 @@ class WarehouseFile:
     def _connected(
         self, wait_s: float, *, read_only: bool, file: Path | None = None
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        connection = _open(file or self.file, wait_s, read_only=read_only)
+        instance = _spare.pop(os.getpid(), None) or session()
         try:
-            limited(connection, self.folder)
-            version = version_of(connection)
-            check_version(self.folder, version)
-            if read_only and not version:
-                raise nothing_here(self.folder)
-            yield connection
-        finally:
-            connection.close()
+            _attach(instance, file or self.file, wait_s, read_only=read_only)
+            with instance.cursor() as connection:
+                limited(connection, self.folder)
+                connection.execute("USE warehouse; SET enable_progress_bar = false")
+                version = version_of(connection)
+                check_version(self.folder, version)
+                if read_only and not version:
+                    raise nothing_here(self.folder)
+                yield connection
+            instance.execute("DETACH warehouse")
+        except BaseException:
+            instance.close()
+            raise
+        # What was spilled is removed by the end of the instance
+        if os.getpid() in _spare or (self.folder / "spill").exists():
+            instance.close()
+        else:
+            _spare[os.getpid()] = instance
 
 
-def _open(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """Open a file, and wait for another program that has it open."""
+_spare: dict[int, duckdb.DuckDBPyConnection] = {}
+"""By process, an instance of DuckDB with no file open: to start one takes longer than all else in a short session."""
+
+
+def _attach(instance: duckdb.DuckDBPyConnection, file: Path, wait_s: float, *, read_only: bool) -> None:
+    """Open a file as `warehouse`, and wait for another program that has it open."""
     import duckdb
 
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            return session(str(file), read_only=read_only)
+            instance.execute(f"ATTACH {quoted(file)} AS warehouse {'(READ_ONLY)' if read_only else ''}")
+            return
         except duckdb.Error as error:
             reason = str(error).partition("\n")[0]
             if "No space left" in reason:

@@ -1,5 +1,6 @@
 """A real Prefect server, started by the first test that needs it, and the command line as its users start it."""
 
+import io
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.cluster_servers import dies_with_its_parent
 from tests.kit.ports import free_port
 from tests.kit.prefect_api import ask_prefect
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
+from tests.warm_command import READ_LATER
 
 ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -158,14 +160,37 @@ def command(*arguments):
     return [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
 
 
+def _run_here(arguments, changes):
+    """Run a command in this process, where what it needs is imported and read already."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+        open(os.devnull, encoding="utf-8") as nothing,
+    ):
+        patch.chdir(ROOT)
+        patch.setattr(sys, "stdin", nothing)
+        for name, value in changes.items():
+            patch.setenv(name, value)
+        code = main(arguments)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture(scope="session")
-def bare_cli(warm_command):
-    """The command line without a server, in a changed environment; its exit code is checked where one is named."""
+def bare_cli(request):
+    """The command line without a server; its exit code is checked where one is named.
+
+    It has a process of its own where the environment is changed by what is read while that starts.
+    """
 
     def run(*arguments, code=None, **changes):
+        arguments = [*map(str, arguments)]
         environment = {**os.environ, **changes}
-        if warm_command.can_run(environment):
-            done = warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, FAULT_S)
+        if all(name.startswith(READ_LATER) for name in changes):
+            done = _run_here(arguments, changes)
+        elif (warm := request.getfixturevalue("warm_command")).can_run(environment):
+            done = warm.run("answerkey.flows.cli", arguments, ROOT, environment, FAULT_S)
         else:
             done = subprocess.run(
                 command(*arguments),

@@ -119,7 +119,12 @@ class Calls(Metric):
 """
 
 
-def test_an_edited_metric_scores_again_what_was_given_and_says_what_it_raised(bare_cli, tmp_path, own_home):
+def test_an_edited_metric_scores_again_what_was_given_and_says_what_it_raised(
+    bare_cli, tmp_path, own_home, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    # An edit in the same second would not be seen
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     calls = [{"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}]
     messages = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here.", "tool_calls": calls}]
     rows = [
@@ -130,10 +135,10 @@ def test_an_edited_metric_scores_again_what_was_given_and_says_what_it_raised(ba
 
     def scored(expression, **changes):
         (tmp_path / "calls_of.py").write_text(CALLS.replace("{expression}", expression))
-        path = os.pathsep.join([str(tmp_path), path_of(tmp_path)])
+        sys.modules.pop("calls_of", None)
         return bare_cli(
             "evaluate", file, "--metrics", "calls_of:Calls", "--dataset", "chats", "--release", "new",
-            "--max-quarantined", "0", PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1", **changes
+            "--max-quarantined", "0", **changes
         ).stdout  # fmt: skip
 
     def means():

@@ -68,7 +68,7 @@ def each(value):
 
 
 in_every_script = pytest.mark.parametrize("script", SCRIPTS)
-some = settings(max_examples=80)
+some = settings(max_examples=25)
 
 
 @in_every_script

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tests.tasks.staging_help import with_tables
+from tests.tasks.staging_help import at
 
 Scores = Mapping[str, float | str | None]
 """Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome,
@@ -31,7 +31,7 @@ class Made:
 def warehouse(home, made, dataset="faq"):
     """Write one report of each release on one data set, and return their ids."""
     ids = []
-    with with_tables(home).warehouse.writing() as connection:
+    with at(home).warehouse.writing() as connection:
         everyone = sorted({sample for one in made for scores in one.scores.values() for sample in scores})
         clusters = {sample: name for one in made for sample, name in one.clusters.items()}
         connection.register(

@@ -2,13 +2,11 @@
 
 import http.server
 import json
-import tempfile
 import threading
 import uuid
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -74,7 +72,7 @@ def run(
     Rows in place of a source are answers on the data set `d`. Judges get the ledger in `home`, and the run for their
     budget.
     """
-    run_id, home = uuid.uuid4().hex, with_tables(home)
+    run_id, home = uuid.uuid4().hex, at(home)
     source = source if isinstance(source, Source) else source_of(home, source)
     access = Access(ledger=home.ledger, run=run_id)
     made_of = create(metrics, {**(options or {}), "access": access})
@@ -187,24 +185,6 @@ def served(folder):
 def at(home):
     """A home, also where a test has its folder."""
     return home if isinstance(home, Home) else Home(home)
-
-
-def with_tables(home):
-    """A home that has its tables: to make them anew for each test would take a tenth of a second of CPU."""
-    home = at(home)
-    if isinstance(home.place, Path) and not home.warehouse.exists():
-        home.place.mkdir(parents=True, exist_ok=True)
-        (home.place / FILE).write_bytes(_empty_tables())
-    return home
-
-
-@cache
-def _empty_tables():
-    """The file of a home that nothing was written to."""
-    with tempfile.TemporaryDirectory() as folder:
-        with Home(Path(folder)).warehouse.writing():
-            pass
-        return Path(folder, FILE).read_bytes()
 
 
 def query(home, sql, parameters=()):

@@ -143,7 +143,7 @@ def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_p
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for n, file in enumerate(files):
         file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
-    done = bare_cli("evaluate", *files, "--dataset", "d", PREFECT_API_URL="", code=2)
+    done = bare_cli("evaluate", *files, "--dataset", "d", code=2)
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
 
@@ -158,7 +158,7 @@ def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, o
     export = BY_NAME["langsmith-table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)
-    done = bare_cli("evaluate", file, PREFECT_API_URL="", code=2)
+    done = bare_cli("evaluate", file, code=2)
     assert done.stderr == (
         "answerkey: exp.csv: it does not say which release answered (an export of LangSmith); name it with --release\n"
     )

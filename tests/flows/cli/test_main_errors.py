@@ -292,8 +292,10 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write():
     assert _outside(PermissionError(errno.EACCES, "Permission denied", "/x")) == "/x: Permission denied"
     assert _outside(PermissionError(errno.EACCES, "Permission denied")) == ""
     assert _outside(ValueError("a mistake of ours")) == ""
+    assert _outside(OSError(errno.EFBIG, "File too large")).startswith("a file would exceed the limit on its size")
 
 
+@pytest.mark.real
 def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, answers):
     arguments = ("evaluate", answers, "--metrics", "exact_match", "--no-page")
 

@@ -178,6 +178,7 @@ def test_a_folder_without_a_model_is_bad_input(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.real
 def test_loading_prints_nothing(capfd):
     TransformerEncoder(MINILM.folder() / "model", "again", "1", device="cpu")
     assert capfd.readouterr() == ("", "")
