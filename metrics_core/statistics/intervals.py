@@ -287,7 +287,7 @@ def paired_proportions(fixed: int, broken: int, n: int, level: float = LEVEL) ->
     the stated 2.5. So each end is the outer one of Tango's and of a square-and-add interval (MOVER; Zou and Donner
     2008) of Clopper and Pearson's intervals for the fixed and the broken rows. By enumeration over a grid of shares, at
     10 rows an end is then wrong with a chance of at most .031 if at most half of the rows change, .046 if up to nine in
-    ten do, and .086 for any shares (docs/error_rates.md). Intervals are 0 to 4 % wider than Tango's.
+    ten do, and .086 for any shares (docs/statistics.md). Intervals are 0 to 4 % wider than Tango's.
 
     Args:
         fixed: rows that went from 0 to 1; `broken`: from 1 to 0; together at most `n`, the rows compared.

@@ -74,7 +74,7 @@ def ppi_mean(
     over labelled rows), with the lambda that minimises the variance, and the `bounded_mean` of rows (clusters), which
     keeps its level also if the few labels contain none of the judge's errors. Unless that interval is at least 4 %
     narrower than the interval of the labels alone, only the labels count, and the weight is 0; simulations show that
-    this choice keeps the level (docs/error_rates.md).
+    this choice keeps the level (docs/statistics.md).
 
     Args:
         scores: (rows,): the judge's score of every row, in 0 to `span`.
