@@ -518,6 +518,16 @@ class Rerunning(Form):
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
     )
+    against: str = Field(
+        "",
+        description="The old release or report of a pair: it is made again with the same changes first, and the new "
+        "version of the other is compared with it. Empty: the gate of the data set decides, if there is one.",
+    )
+    policy: str = Field(
+        "",
+        description="What must hold to ship in place of that: the path of a YAML file, or its text. Empty: as the gate "
+        "of the data set says.",
+    )
     metrics: list[MetricChoice] = Field(
         default_factory=list,
         description="The metrics of the new report. Empty: those of the old one.",
