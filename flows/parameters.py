@@ -455,8 +455,16 @@ class Waiting(Form):
     )
 
 
+def _both_reports(schema: dict[str, Any]) -> None:
+    in_order()(schema)
+    # A command may name a file with the scores of both
+    schema["required"] = ["old", "new"]
+
+
 class Comparing(Form):
     """Which two reports, and what to look at."""
+
+    model_config = ConfigDict(json_schema_extra=_both_reports)
 
     old: Annotated[str, Option("OLD")] = Field(
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",

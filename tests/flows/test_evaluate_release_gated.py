@@ -168,6 +168,23 @@ def test_the_gate_kept_for_a_data_set_decides_on_what_comes_by_any_way(tmp_path,
     ]  # fmt: skip
 
 
+def test_a_pair_is_made_again_by_other_metrics_and_decided_on_without_a_word_about_the_gate(file, home):
+    evaluate_release(Data(answers=file), Scoring(metrics=["contains"]), home=str(home), page=False)
+    keep_gate(Home(home), "gated", "gated-a", read_policy(POLICY))
+
+    pair = Rerunning(report="gated-b", against="gated-a", metrics=["exact_match"])
+    assert rerun_report(pair, str(home), page=False) == ["gated/gated-b/v2"]
+
+    assert query(home, "SELECT old_report, new_report, outcome FROM verdicts") == [
+        ("gated/gated-a/v2", "gated/gated-b/v2", "FAIL")
+    ]
+    assert query(home, "SELECT DISTINCT old_report, new_report, metric FROM comparisons") == [
+        ("gated/gated-a/v2", "gated/gated-b/v2", "exact_match")
+    ]
+    with pytest.raises(UserError, match="policy: against which report"):
+        rerun_report(Rerunning(report="gated-b", policy=POLICY), str(home))
+
+
 def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path, caplog):
     assert evaluate_registered(home=str(tmp_path / "home")) == []
     assert caplog.messages == ["nothing new: every registered release has a report"]

@@ -4,6 +4,7 @@ import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError, is_valid_schema, validate
 
+from answerkey.flows.compare_releases import compare_releases
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 
@@ -30,6 +31,12 @@ def test_a_form_begins_with_what_must_be_filled_in_and_explains_every_field(sche
     metrics = forms["Scoring"]["properties"]["metrics"]
     assert metrics["items"]["enum"] == [*METRICS, *ASKED]
     assert metrics["default"] == list(DEFAULT_METRICS)
+
+
+def test_a_form_that_compares_asks_for_both_reports():
+    made = parameter_schema(compare_releases.fn).model_dump_for_openapi()
+    with pytest.raises(ValidationError, match="'new' is a required property"):
+        validate({"comparing": {"old": "v1"}}, made, raise_on_error=True)
 
 
 @pytest.mark.parametrize(
