@@ -11,11 +11,13 @@ from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import completed, form_of, log, started
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import compare, primary_field
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.artifacts import publish_pair, publish_verdict, unversioned
 from answerkey.tasks.publish.text import finding, signed
+from answerkey.tasks.releases.kept_gate import keep_gate
 from answerkey.tasks.reports.report import datasets_of, pair_named
 
 compare_pair = task(compare, name="compare")
@@ -33,7 +35,9 @@ def _run_name() -> str:
     description="Is the new release better or worse than the old one, on the samples that both have?",
     flow_run_name=_run_name,
 )
-def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str = "", page: bool = True) -> Comparison:
+def compare_releases(
+    comparing: Comparing, home: str = ".answerkey", policy: str = "", keep: bool = False, page: bool = True
+) -> Comparison:
     """Compare two reports, keep what is found in the warehouse, and show it.
 
     Args:
@@ -41,9 +45,15 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         policy: What must hold for the new release to ship: the path of a YAML file, or its text, for instance
             {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
+        keep: Keep the old release and the policy as the gate of the data set: it decides on every release that is
+            evaluated from now on, if the run names neither.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
     rules = read_policy(policy) if policy else None
+    if not comparing.new:
+        raise UserError("new: name the report or release to compare with the old one")
+    if keep and not rules:
+        raise UserError("keep: a gate needs a policy: what must hold for the new release to ship")
     fields = [*comparing.fields, comparing.primary, *(rules.fields if rules else ())]
     with started(home) as run:
         old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields)
@@ -66,6 +76,8 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
                 log.warning(warning, extra=DETAIL)
             show_comparison(pair)
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
+            if rules and keep:
+                keep_gate(run.home, new.partition("/")[0], comparing.old, rules)
             log_verdicts(run, gates)
             log_page(lambda: publish_pair_page(run.home, pair, gates, drawn=page))
             announce_reports(run.home, [], gates)

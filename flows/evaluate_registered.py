@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.findings import how_they_ended
+from answerkey.flows.evaluate_release import announce_reports, decide, evaluate_release
+from answerkey.flows.findings import how_they_ended, log_page
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting, checked
 from answerkey.flows.prefect_or_local import flow, tagged
 from answerkey.flows.runs import complete_queued, completed, crash_unfinished_subflows, form_of, log, queued_alike
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.gate import policy_for
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.publish.artifacts import publish_verdict
+from answerkey.tasks.releases.kept_gate import never_gated
 from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, registrations
 from answerkey.tasks.warehouse.home import Home
 
@@ -27,6 +31,7 @@ def _run_name() -> str:
     name="evaluate-registered",
     description="Evaluate every registered release that has no report yet.",
     flow_run_name=_run_name,
+    persist_result=True,
 )
 def evaluate_registered(
     waiting: Waiting = _WAITING,
@@ -40,6 +45,9 @@ def evaluate_registered(
 ) -> list[str] | list[Cost]:
     """Evaluate what is registered and has no report, one release after the other; return the ids of the reports.
 
+    The newest release of a data set that has a report, and on which the gate that is kept for the data set has not
+    decided, is decided on.
+
     Starting it twice does nothing twice: a release that has a report, or that another run is evaluating, is skipped.
 
     Args:
@@ -48,9 +56,9 @@ def evaluate_registered(
         judging: Which judges to ask, where the key is, and what each may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
-        baseline: A release, or a report, that each is compared with. Empty: no comparison.
+        baseline: A release, or a report, that each is compared with. Empty: that of the gate of its data set.
         policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
-            margin: 0.02}. Empty: no gate.
+            margin: 0.02}. Empty: that of the gate of its data set, if no baseline is named either.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
     place = Home.parse(home)
@@ -82,12 +90,25 @@ def evaluate_registered(
                 note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
             found = [*found, *made]
             problems += [f"{mine.name}: {problem}"] if problem else []
-    if not n_tried:
-        log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
-        return []
+    gates = [] if waiting.release or judging.dry_run else _decide_on_what_has_a_report(place)
     if problems:
         raise UserError(f"{len(problems)} of {n_tried} could not be evaluated; {'; '.join(problems)}")
-    return completed(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
+    if not n_tried and not gates:
+        message = f"nothing new: {waiting.release or 'every registered release'} has a report"
+        log.info(message)
+        return completed([], message)
+    about = [one for one in found if isinstance(one, str)] + [gated.new for gated in gates]
+    return completed(found, *how_they_ended(place, about))
+
+
+def _decide_on_what_has_a_report(home: Home) -> list[ReleaseVerdict]:
+    gates = [decide(home, baseline, report, policy) for report, baseline, policy in never_gated(home)]
+    for gated in gates:
+        log.info(f"{gated.new} had a report alone: {gated.verdict.outcome}: {gated.verdict.sentence}")
+        log_page(partial(publish_verdict, home, gated))
+    if gates:
+        announce_reports(home, [], gates)
+    return gates
 
 
 def _waiting(home: Home, waiting: Waiting) -> Iterator[Registration]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from answerkey.flows.findings import (
 )
 from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
 from answerkey.flows.prefect_or_local import flow, task
-from answerkey.flows.runs import Run, completed, form_of, log, may_succeed, started, started_before
+from answerkey.flows.runs import Run, completed, form_of, is_scheduled, log, may_succeed, started, started_before
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
@@ -40,17 +40,18 @@ from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import compare_all, primary_field
 from answerkey.tasks.gate.gate import gate, policy_for
-from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded, dataset_name, load
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import address, publish_comparison, publish_run, publish_scores
 from answerkey.tasks.publish.events import announce
 from answerkey.tasks.publish.text import first_is_old
+from answerkey.tasks.releases.kept_gate import kept_gate
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, is_complete, record_validation
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.report import Report, check_baseline, made_by, report_named
+from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
 from answerkey.tasks.score.check import check_judges
 from answerkey.tasks.score.estimate import estimate_costs
@@ -93,6 +94,7 @@ def _run_name() -> str:
     name="evaluate-release",
     description="Score the answers of one or more releases against known answers, and report.",
     flow_run_name=_run_name,
+    persist_result=True,
 )
 def evaluate_release(
     data: Data,
@@ -112,10 +114,11 @@ def evaluate_release(
         judging: Which judges to ask, where the key is, and what it may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
-        baseline: A release, or a report, that every other release is compared with. Empty: exactly two releases are
-            compared, and the first in the data is the old one. The word none: nothing is compared.
+        baseline: A release, or a report, that every other release is compared with. Empty: the gate that is kept for
+            the data set decides; without one, exactly two releases are compared, and the first in the data is the old
+            one. The word none: nothing is compared.
         policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
-            margin: 0.02}. Empty: no gate.
+            margin: 0.02}. Empty: that of the gate that is kept, if no baseline is named either.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
@@ -128,6 +131,7 @@ def evaluate_release(
             return completed(_ids(earlier), *how_they_ended(run.home, _ids(earlier)))
 
         # Whatever can be refused is refused before anything is loaded
+        baseline, policy = _gate(run.home, answers, baseline, policy)
         named = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
         contract = _contract(limits, scoring, answers)
@@ -178,12 +182,13 @@ def evaluate_release(
             )  # fmt: skip
             _describe(run, answers, committed)
             content = manifest(run.id, answers.parameters, loaded, validated, planned, judge, run.access)
-            content |= {"command": command_line(content["parameters"]), **answers.provenance}
+            content |= {"command": command_line(content["parameters"])} | answers.provenance
+            if is_scheduled() and (same := _unchanged(run.home, committed, content, named)):
+                return completed(same, f"nothing new: {', '.join(same)} has these answers, scored and decided alike")
             reports: Sequence[Report] = earlier or aggregate_scores(
                 run.home, committed, metrics, content, min_coverage=limits.min_coverage
             )
-            result = publish_reports(reports)
-            log.info(result, extra=DETAIL)
+            log.info(result := publish_reports(reports), extra=DETAIL)
 
             # What changed against the baseline, and whether it may ship
             pairs = _pairs(run.home, baseline, loaded.dataset, reports, rules)
@@ -210,6 +215,14 @@ def _made_before(run: Run, answers: Answers) -> list[Report]:
         return []
     kept = json.loads(json.dumps(kept_parameters(answers.parameters["data"])))
     return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == kept]
+
+
+def _gate(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str, str]:
+    """The baseline and the policy of a run: where it names neither, those that are kept for its data set."""
+    if not (baseline or policy):
+        baseline, policy = kept_gate(home, dataset_name(answers.source))
+        answers.parameters.update(baseline=baseline, policy=policy)
+    return baseline, policy
 
 
 def _contract(limits: Limits, scoring: Scoring, answers: Answers) -> Contract:
@@ -247,6 +260,31 @@ def _data_docs(home: Home, docs: Any, *, broken: bool = False) -> str:
         return page
     log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
     return ""
+
+
+def _unchanged(home: Home, committed: Committed, content: Mapping[str, Any], baseline: str) -> list[str]:
+    """The newest report of each release, if they say all that this run would; else none.
+
+    They have the same answers and references, were made in the same way, and the gate decided against the same report.
+    """
+    wanted = json.loads(json.dumps({name: content[name] for name in ("parameters", "signatures")}))
+    found = []
+    try:
+        old = report_named(home, baseline, committed.dataset) if baseline else ""
+        for release in committed.releases:
+            [report] = read_reports(home, [report_named(home, release.release, committed.dataset)])
+            decided = {gated.old for gated in stored_verdicts(home, [report.report_id])}
+            if (
+                (report.dataset_version, report.answers_version) != (committed.dataset_version, release.answers_version)
+                or any(report.manifest[name] != wanted[name] for name in wanted)
+                or (wanted["parameters"]["policy"] and old not in decided | {report.report_id})
+            ):
+                return []
+            found.append(report.report_id)
+    except UserError:
+        # A release has no report yet
+        return []
+    return found
 
 
 def _check_reachable(planned: Plan, judge: JudgeOptions) -> None:

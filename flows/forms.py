@@ -12,15 +12,22 @@ from pydantic.fields import FieldInfo
 from answerkey.metrics_core.validation import Option, Validated
 
 
-def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
-    """Number the fields of a form, which Prefect shows in this order: `first`, then the others as declared."""
+def shown(*names: str) -> Callable[[dict[str, Any]], None]:
+    """Show these fields in a form, in this order; without names all, as declared.
 
-    def number(schema: dict[str, Any]) -> None:
+    The others have their defaults there. The API, prefect.yaml and `prefect deployment run` set them too, and a server
+    checks them alike: in the schema they stand where Prefect's pages do not look.
+    """
+
+    def arrange(schema: dict[str, Any]) -> None:
         fields = schema.get("properties", {})
-        for place, name in enumerate([*first, *(name for name in fields if name not in first)]):
-            fields[name]["position"] = place
+        schema["properties"] = {name: fields[name] for name in names or fields}
+        for position, field in enumerate(schema["properties"].values()):
+            field["position"] = position
+        if hidden := {f"^{name}$": field for name, field in fields.items() if name not in schema["properties"]}:
+            schema["patternProperties"] = hidden
 
-    return number
+    return arrange
 
 
 def how_called(info: FieldInfo) -> Option:
@@ -45,5 +52,5 @@ class Form(Validated):
     """A form of the Prefect UI."""
 
     model_config = ConfigDict(
-        json_schema_extra=in_order(), field_title_generator=lambda name, _: name.replace("_", " ").capitalize()
+        json_schema_extra=shown(), field_title_generator=lambda name, _: name.replace("_", " ").capitalize()
     )

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from answerkey.flows.forms import Form, in_order
+from answerkey.flows.forms import Form, shown
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
@@ -53,6 +53,10 @@ FormatChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": ["", *FO
 
 class Data(Form):
     """What to evaluate."""
+
+    model_config = ConfigDict(
+        json_schema_extra=shown("answers", "references", "dataset", "release", "columns", "slices")
+    )
 
     answers: Annotated[str, Option("FILE", several=True)] = Field(
         description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
@@ -248,6 +252,8 @@ def _as_declared(metrics: tuple[str, ...]) -> tuple[Metric, ...]:
 class Scoring(_MetricOptions):
     """How to score: the metrics, their options as the metrics declare them, and which rows."""
 
+    model_config = ConfigDict(json_schema_extra=shown("metrics", "own_metrics", "threshold", "only_failed"))
+
     only_failed: bool = Field(
         False,
         description="Score again what failed in earlier runs, and ask the judges again about what a fallback judged; "
@@ -322,9 +328,7 @@ class Judging(Form, JudgeOptions):
     """
 
     model_config = ConfigDict(
-        json_schema_extra=in_order(
-            "judges", "max_calls", "max_cost_usd", "dry_run", "api_base", "key_from", "max_cost_total_usd"
-        )
+        json_schema_extra=shown("judges", "api_base", "key_from", "max_calls", "max_cost_usd", "dry_run")
     )
 
     judges: Annotated[tuple[JudgeName, ...], Option("--judge")] = Field(
@@ -455,8 +459,16 @@ class Waiting(Form):
     )
 
 
+def _both_reports(schema: dict[str, Any]) -> None:
+    shown()(schema)
+    # A command may name a file with the scores of both
+    schema["required"] = ["old", "new"]
+
+
 class Comparing(Form):
     """Which two reports, and what to look at."""
+
+    model_config = ConfigDict(json_schema_extra=_both_reports)
 
     old: Annotated[str, Option("OLD")] = Field(
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
@@ -517,6 +529,16 @@ class Rerunning(Form):
         min_length=1,
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
+    )
+    against: str = Field(
+        "",
+        description="The old release or report of a pair: it is made again with the same changes first, and the new "
+        "version of the other is compared with it. Empty: the gate of the data set decides, if there is one.",
+    )
+    policy: str = Field(
+        "",
+        description="What must hold to ship in place of that: the path of a YAML file, or its text. Empty: as the gate "
+        "of the data set says.",
     )
     metrics: list[MetricChoice] = Field(
         default_factory=list,

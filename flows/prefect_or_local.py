@@ -117,7 +117,7 @@ class Task(Generic[P, R]):
         from prefect.cache_policies import NO_CACHE
 
         # Finished parts and the warehouse are the cache, and they outlive the server.
-        options = {"task_run_name": self.options["name"], "cache_policy": NO_CACHE}
+        options = {"task_run_name": self.options["name"], "cache_policy": NO_CACHE, "persist_result": False}
         return prefect.Task(self.fn, **{**options, **self.options})
 
 
@@ -183,7 +183,8 @@ class Flow(Generic[P, R]):
 
         _log_to_server()
         runner: Any = ThreadPoolTaskRunner(max_workers=_THREADS)
-        return OnServer(self.fn, retries=0, persist_result=False, task_runner=runner, **self.options)
+        options = {"retries": 0, "persist_result": False, "task_runner": runner, **self.options}
+        return OnServer(self.fn, **options)
 
 
 def flow(**options: Any) -> Callable[[Callable[P, R]], Flow[P, R]]:

@@ -10,20 +10,22 @@ from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import (
     METRIC_OPTIONS,
     NO_SUCH_OPTION,
+    NOTHING,
     Data,
     Judging,
     Limits,
     Rerunning,
     Scoring,
 )
-from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import form_of
+from answerkey.flows.prefect_or_local import flow, tagged
+from answerkey.flows.runs import Run, form_of, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import with_content
 from answerkey.metrics_core.validation import InvalidValue
-from answerkey.tasks.reports.report import read_reports, report_named
+from answerkey.tasks.releases.kept_gate import kept_gate
+from answerkey.tasks.reports.report import Report, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -35,9 +37,10 @@ def _run_name() -> str:
     name="rerun-report",
     description="Make a report again: with another judge or threshold, with other metrics, or only what failed.",
     flow_run_name=_run_name,
+    persist_result=True,
 )
 def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) -> list[str] | list[Cost]:
-    """Make the next version of a report, from the answers and references that it was made from.
+    """Make the next version of a report, or of a pair, from the answers and references that it was made from.
 
     Nothing is paid for twice: what judges said is in the ledger. The new report names the old one.
 
@@ -47,10 +50,37 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         page: Write a page for the browser into the folder pages of the warehouse.
     """
     place = Home.parse(home)
-    [old] = read_reports(place, [report_named(place, rerun.report)])
-    scoring, judging, limits = again(old.manifest, rerun)
-    data = Data(answers=f"{REPORT}{old.report_id}")
-    return evaluate_release.fn(data, scoring, judging, limits, home, page=page)
+    [new] = read_reports(place, [report_named(place, rerun.report)])
+    scoring, judging, limits = again(new.manifest, rerun)
+    Run(place, run_id()).describe({"changed": _changes(rerun)})
+    baseline, policy = "", rerun.policy
+    if policy and not rerun.against:
+        raise UserError("policy: against which report? name it under `against`")
+    if rerun.against:
+        [old] = read_reports(place, [report_named(place, rerun.against, new.dataset)])
+        policy = policy or kept_gate(place, new.dataset)[1]
+        with tagged():
+            made = evaluate_release(_answers(old), *again(old.manifest, rerun), home, NOTHING, page=False)
+        if rerun.dry_run:
+            return [*made, *evaluate_release.fn(_answers(new), scoring, judging, limits, home, NOTHING)]
+        baseline = str(made[0])
+    return evaluate_release.fn(_answers(new), scoring, judging, limits, home, baseline, policy, page)
+
+
+def _answers(report: Report) -> Data:
+    return Data(answers=f"{REPORT}{report.report_id}")
+
+
+def _changes(rerun: Rerunning) -> list[str]:
+    """What is changed, for the tags of the run."""
+    metrics = [*rerun.metrics, *rerun.own_metrics]
+    changes = {
+        "judge": ", ".join(rerun.judges),
+        "threshold": "" if rerun.threshold is None else f"{rerun.threshold:g}",
+        "metrics": ", ".join(metrics),
+        "only": "failed" if rerun.only_failed else "",
+    }
+    return [f"{name} {value}" for name, value in changes.items() if value]
 
 
 def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judging, Limits]:

@@ -17,6 +17,8 @@ NOTE = "prefect/address"
 
 LOCK = "prefect/serve.lock"
 """In the folder of a home: held while `answerkey serve` keeps a server for it."""
+SERVING = "prefect/serving"
+"""In the folder of a home: there once the deployments are on that server, and their runs are started."""
 _PATIENCE_S = 60.0
 """For a server that is known to run, and does not answer."""
 _REPLY_S = 15.0

@@ -120,13 +120,17 @@ def print_result(
     """
     from answerkey.flows.cli.compare import print_compared_reports
     from answerkey.flows.cli.tables import print_estimates, print_reports
-    from answerkey.tasks.gate.verdicts import EXIT_CODES
+    from answerkey.tasks.gate.verdicts import EXIT_CODES, stored_verdicts
     from answerkey.tasks.reports.report import read_reports
 
     if dry_run:
         print_estimates(cast("list[Cost]", result), as_json=as_json)
         return 0
     code = 0
+    if result and stored_verdicts(home, result):
+        # By the gate that is kept for the data set too
+        compared = gated = True
+        two_compared = False
     if result and (compared or (two_compared and not as_json)):
         code = print_compared_reports(
             home,

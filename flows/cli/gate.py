@@ -73,6 +73,16 @@ Rules = Annotated[
         "'none broken METRIC.FIELD[column=value]' or 'coverage >= 0.95'. May be repeated.",
     ),
 ]
+_Keep = Annotated[
+    bool,
+    Parameter(
+        "--keep",
+        group=_POLICY,
+        negative="",
+        help="Keep OLD and the policy as the gate of the data set, for every evaluation that names neither: by an "
+        "event, a schedule, a form, a command.",
+    ),
+]
 _Output = Annotated[
     list[Path] | None,
     Parameter(
@@ -109,6 +119,7 @@ def gate(  # noqa: PLR0913
     level: _Level = None,
     rule: Rules = None,
     columns: ScoreColumns = None,
+    keep: _Keep = False,
     as_json: AsJson = False,
     output: _Output = None,
     link: _Link = "",
@@ -124,6 +135,7 @@ def gate(  # noqa: PLR0913
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --output gate.xml --output gate.html
+        answerkey gate gpt-4 gpt-5 --policy gate.yaml --keep
         answerkey gate old.csv new.csv --margin 0.02
         answerkey gate scores.csv --margin 0.02
         answerkey gate 47/50 --level 0.9
@@ -161,6 +173,7 @@ def gate(  # noqa: PLR0913
             began = time.perf_counter()
             [verdict] = gated(where, old_report, [new_report], rules, dataset)
             took_s = time.perf_counter() - began
+            _keep_gate(home, old, verdict, wanted=keep, of_files=bool(scores))
             for file in files:
                 write(file, verdict, where, took_s=took_s)
     if as_json:
@@ -169,6 +182,15 @@ def gate(  # noqa: PLR0913
         print_verdict(verdict)
     outcome = verdict.verdict.outcome
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
+
+
+def _keep_gate(home: Home, baseline: str, verdict: ReleaseVerdict, *, wanted: bool, of_files: bool) -> None:
+    if wanted and of_files:
+        raise UserError("--keep: files of scores have no data set; name two reports or releases")
+    if wanted:
+        from answerkey.tasks.releases.kept_gate import keep_gate
+
+        keep_gate(home, verdict.new.partition("/")[0], baseline, verdict.policy)
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")

@@ -80,7 +80,6 @@ _COMMANDS: dict[str, dict[str, str]] = {
     "Set up": {
         "init": "init",
         "serve": "server",
-        "deploy": "server",
         "warehouse export": "warehouse",
         "warehouse backup": "warehouse",
         "warehouse forget": "warehouse",

@@ -223,7 +223,7 @@ def _publish(
     if not file:
         show_markdown(as_markdown(page), key, about)
         return ""
-    path, link = _write(home, page, f"{FOLDER}/{file}"), served(f"{FOLDER}/{file}")
+    path, link = _write(home, page, f"{FOLDER}/{file}"), served(home, f"{FOLDER}/{file}")
     show_markdown(as_markdown(page, path, link), key, about)
     if link:
         _show("link", f"open-{key}", about, link=link, link_text="Open the report")
@@ -238,15 +238,19 @@ def _write(home: Home, page: Page, name: str) -> str:
     return store.address(name)
 
 
-def served(name: str) -> str:
-    """The address at which a browser opens a file of the store that is in the folder `pages`, if there is one."""
-    place = os.environ.get(PAGES, "").rstrip("/")
+def served(home: Home, name: str) -> str:
+    """The address at which a browser opens a file of the store that is in the folder `pages`, if there is one.
+
+    The pages are those of the home in ANSWERKEY_HOME, if that is set: another may have a report of the same name.
+    """
+    of = os.environ.get("ANSWERKEY_HOME") or home.address
+    place = os.environ.get(PAGES, "").rstrip("/") if Home.parse(of).address == home.address else ""
     return f"{place}/{quote(name.removeprefix(f'{FOLDER}/'))}" if place else ""
 
 
 def address(home: Home, name: str) -> str:
     """Where a page is: for a run on a server where a browser opens it, if it can, else its path in the store."""
-    return (within_run() and served(name)) or home.store.address(name)
+    return (within_run() and served(home, name)) or home.store.address(name)
 
 
 def report_file(dataset: str, release: str, version: int) -> str:

@@ -399,6 +399,15 @@ CREATE TABLE IF NOT EXISTS verdicts (
     , CHECK (basis IN ('people', 'people and judge', 'judge', 'text', 'given'))
 );
 
+-- The gate of a data set, which decides where a run names neither baseline nor policy: the one that was kept last.
+CREATE TABLE IF NOT EXISTS gates (
+    dataset     VARCHAR NOT NULL,       -- as in `reports`
+    kept_at     TIMESTAMPTZ NOT NULL,   -- UTC
+    baseline    VARCHAR NOT NULL,       -- a release, of which the newest report counts, or a `report_id`
+    policy      JSON NOT NULL           -- as in `verdicts`
+    , PRIMARY KEY (dataset, kept_at)
+);
+
 -- Rules that score logged traces, as they were when they last ran.
 CREATE TABLE IF NOT EXISTS trace_rules (
     rule        VARCHAR NOT NULL,       -- its name

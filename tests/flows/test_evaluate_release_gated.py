@@ -7,9 +7,13 @@ import pytest
 
 from answerkey.flows.evaluate_registered import evaluate_registered
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Data, Scoring
+from answerkey.flows.parameters import Data, Rerunning, Scoring
+from answerkey.flows.rerun_report import rerun_report
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.kept_gate import keep_gate
+from answerkey.tasks.warehouse.home import Home
 from tests.kit.waiting import wait_until
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query, registered
@@ -132,9 +136,58 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path, home):
     assert not (home / "pages").exists()
 
 
+def test_the_gate_kept_for_a_data_set_decides_on_what_comes_by_any_way(tmp_path, home):
+    scoring = Scoring(metrics=["exact_match"])
+    verdicts = "SELECT old_report, new_report, outcome FROM verdicts ORDER BY created_at"
+
+    def source(release, right, dataset="kept"):
+        rows = [answer(i, "yes" if i < right else "no") for i in range(60)]
+        return Source(jsonl(tmp_path / f"{release}.jsonl", rows), dataset=dataset, release=release)
+
+    def evaluated(release, right, dataset="kept"):
+        data = Data(answers=source(release, right).answers, dataset=dataset, release=release)
+        return evaluate_release(data, scoring, home=str(home), page=False)
+
+    def look():
+        return evaluate_registered(scoring=scoring, home=str(home), page=False)
+
+    evaluated("old", 50)
+    registered(home, source("new", 20))
+    look()
+    assert query(home, verdicts) == []
+    # A release that was evaluated before there was a gate is decided on by the next look at what waits, once.
+    keep_gate(Home(home), "kept", "kept/old/v1", read_policy(POLICY))
+    assert [look(), look()] == [[], []]
+    assert query(home, verdicts) == [("kept/old/v1", "kept/new/v1", "FAIL")]
+    # Whoever evaluates or makes a report again need not name the gate; other data sets have none.
+    evaluated("newer", 10)
+    rerun_report(Rerunning(report="kept/newer/v1"), str(home), page=False)
+    evaluated("new", 20, "free")
+    assert query(home, verdicts)[1:] == [
+        ("kept/old/v1", "kept/newer/v1", "FAIL"), ("kept/old/v1", "kept/newer/v2", "FAIL"),
+    ]  # fmt: skip
+
+
+def test_a_pair_is_made_again_by_other_metrics_and_decided_on_without_a_word_about_the_gate(file, home):
+    evaluate_release(Data(answers=file), Scoring(metrics=["contains"]), home=str(home), page=False)
+    keep_gate(Home(home), "gated", "gated-a", read_policy(POLICY))
+
+    pair = Rerunning(report="gated-b", against="gated-a", metrics=["exact_match"])
+    assert rerun_report(pair, str(home), page=False) == ["gated/gated-b/v2"]
+
+    assert query(home, "SELECT old_report, new_report, outcome FROM verdicts") == [
+        ("gated/gated-a/v2", "gated/gated-b/v2", "FAIL")
+    ]
+    assert query(home, "SELECT DISTINCT old_report, new_report, metric FROM comparisons") == [
+        ("gated/gated-a/v2", "gated/gated-b/v2", "exact_match")
+    ]
+    with pytest.raises(UserError, match="policy: against which report"):
+        rerun_report(Rerunning(report="gated-b", policy=POLICY), str(home))
+
+
 def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path, caplog):
     assert evaluate_registered(home=str(tmp_path / "home")) == []
-    assert caplog.messages == ["nothing to do: every registered release has a report"]
+    assert caplog.messages == ["nothing new: every registered release has a report"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""`answerkey serve`: it stays up whatever the warehouse does, and ends whenever it is told to."""
+"""`answerkey serve`: it starts again what dies, and ends whenever it is told to."""
 
 import os
 import shutil
@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from answerkey.flows.cli import server
-from answerkey.flows.cli.deploying import PendingReleases
-from answerkey.flows.cli.server import Stop, look_each_minute
-from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import MIGRATED_DATABASE, ROOT
+from tests.flows.deployed_help import Deployed
+from tests.judge_server import JudgeServer, agreeable
 from tests.kit.ports import two_free_ports
 from tests.kit.waiting import FAULT_S, wait_until
-from tests.tasks.comparing_help import answer, release
+from tests.tasks.comparing_help import answer
+from tests.tasks.staging_help import jsonl
 
 SWALLOWING = """
 import signal, sys
@@ -43,21 +43,20 @@ sys.exit(main(sys.argv[1:]))
 MARK = "MARK_OF_THE_TEST"
 STOPPED = "stopped; reports, runs and schedules are kept"
 READY = "ready: "
-NO_LOOK = "answerkey: no look at the registered releases, the next is in a minute: "
 
 
 class Serving:
     """`answerkey serve` as a process, and what it has started."""
 
-    def __init__(self, home: Path, *program: str) -> None:
-        self.home, self.port, self._mark = home, two_free_ports(), uuid.uuid4().hex
-        if MIGRATED_DATABASE.exists():
+    def __init__(self, home: Path, *program: str, port: int = 0) -> None:
+        self.home, self.port, self._mark = home, port or two_free_ports(), uuid.uuid4().hex
+        if MIGRATED_DATABASE.exists() and not home.exists():
             (home / "prefect").mkdir(parents=True)
             shutil.copy(MIGRATED_DATABASE, home / "prefect/prefect.db")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         self.process = subprocess.Popen(
             [sys.executable, *program, "serve", "--port", str(self.port), "--home", str(home)],
-            cwd=ROOT, env={**environment, MARK: self._mark}, text=True,
+            cwd=ROOT, env={**environment, MARK: self._mark, "ANSWERKEY_JUDGE_KEY": "none"}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -71,6 +70,11 @@ class Serving:
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
         return [pid for pid in found if pid != self.process.pid]
+
+    def running(self, module: str) -> int:
+        """The process of a module that it has started."""
+        [pid] = [pid for pid in self.alive() if module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return pid
 
     def line(self, beginning: str) -> str:
         """Wait for a line of its output that begins so."""
@@ -95,8 +99,8 @@ class Serving:
 
 
 @contextmanager
-def serving(home, *program):
-    started = Serving(home, *(program or ("-m", "answerkey.flows.cli")))
+def serving(home, *program, port=0):
+    started = Serving(home, *(program or ("-m", "answerkey.flows.cli")), port=port)
     try:
         yield started
     finally:
@@ -158,71 +162,32 @@ def test_what_it_ends_by_is_noted_and_raised_only_where_somebody_asks(hangup):
 # ----- It stays up
 
 
-@pytest.fixture
-def looks(monkeypatch):
-    """Looks without pauses, until the test is over; returns those that have begun."""
-    monkeypatch.setattr(server, "_PENDING_S", 0.01)
-    stop = Stop()
+@pytest.mark.real
+def test_what_dies_is_started_again_and_a_run_goes_on_where_it_was_killed_with_everything(tmp_path):
+    home = tmp_path / "home"
+    rows = jsonl(tmp_path / "killed.jsonl", [{**answer(i, f"It is {i}."), "release": "r"} for i in range(6)])
+    with JudgeServer(agreeable, holds=lambda judge: judge.answered >= 2) as judge:
+        judging = {"judges": [f"openai/x@{judge.url}"], "concurrency": 2, "check": "never"}
+        forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
+        with serving(home) as served:
+            served.line(READY)
+            deployed = Deployed(f"http://127.0.0.1:{served.port}/api", home)
+            os.kill(served.running("prefect_server"), signal.SIGKILL)
+            served.line("answerkey: server ended unexpectedly and is started again")
+            wait_until(lambda: served.answers(served.port), "the server")
+            run_id = deployed.start("evaluate", {**forms, "page": False})
+            wait_until(lambda: judge.n_requests > 2, "some requests")
+            run = served.running("prefect.engine")
 
-    def start(look):
-        begun = []
-
-        def counted():
-            begun.append(look)
-            look()
-
-        look_each_minute(counted, stop)
-        return begun
-
-    yield start
-    stop.told = True
-
-
-def garbage(file):
-    file.write_bytes(b"no database")
-
-
-def folder(file):
-    file.mkdir()
-
-
-def damaged(file):
-    content = bytearray(file.read_bytes())
-    content[4_096:20_000] = b"x" * 15_904
-    file.write_bytes(content)
-
-
-@pytest.mark.parametrize("spoil", [garbage, folder, damaged])
-def test_a_look_at_a_warehouse_that_cannot_be_read_is_one_line_and_is_repeated(spoil, looks, capfd, tmp_path):
-    home = Home(tmp_path / "home")
-    release(tmp_path / "home", "first", [answer(1, "yes")])
-    file = tmp_path / "home/answerkey.duckdb"
-    sound = file.read_bytes()
-    for copy in (tmp_path / "home").glob("*.duckdb"):
-        copy.unlink()
-    if spoil is damaged:
-        file.write_bytes(sound)
-    spoil(file)
-
-    begun = looks(PendingReleases(home).start)
-    wait_until(lambda: len(begun) > 3, "more looks")
-
-    said = capfd.readouterr().err.splitlines()
-    assert [line for line in said if not line.startswith(NO_LOOK)] == []
-    assert len(said) == 1
-
-
-def test_every_error_of_a_look_is_one_line_and_the_same_one_only_once(looks, capfd):
-    errors = [ValueError("a\nb"), ValueError("a\nb"), MemoryError(), None, ValueError("a\nb"), OSError(28, "full")]
-    left = list(errors)
-
-    def look():
-        error = left.pop(0) if left else None
-        if error:
-            raise error
-
-    begun = looks(look)
-    wait_until(lambda: len(begun) > len(errors), "all looks")
-
-    said = [line.removeprefix(NO_LOOK) for line in capfd.readouterr().err.splitlines()]
-    assert said == ["a b", "MemoryError", "a b", "[Errno 28] full"]
+            # As where the machine goes down: nobody says a last word.
+            served.process.kill()
+            os.kill(run, signal.SIGKILL)
+            wait_until(lambda: not served.alive(), "the end of all children")
+        judge.release()
+        with serving(home, port=served.port) as served:
+            served.line(READY)
+            done = deployed.wait(run_id)
+            assert (done["state_type"], done["run_count"]) == ("COMPLETED", 2)
+            # Two were in flight, and have no answer.
+            assert judge.n_requests <= 6 + 2
+            assert [one["parameters"]["home"] for one in deployed.runs_of("evaluate")] == [str(home)]

@@ -27,8 +27,6 @@ CASES = {
     "evaluate": "FILE is missing; see `answerkey evaluate --help`",
     "serve --port many": "--port many: write a whole number",
     "serve --database mysql://me:secret@x/y": "--database: give postgresql+asyncpg://USER@HOST/NAME",
-    "serve --reset compare --reset evaluate-nwe": "--reset evaluate-nwe: nothing of that name is deployed; "
-    "choose from all; evaluate; ",
     "evaluate nowhere.csv": "nowhere.csv: there is no such file; in its folder there is ",
     "evaluate ANSWERS --references gone.jsonl": "gone.jsonl: there is no such file; in its folder there is ",
     "evaluate ANSWERS --metrics rouge_ll": "metric 'rouge_ll' is not known: did you mean rouge_l?",

@@ -1,0 +1,42 @@
+"""The gate of a data set, kept in the warehouse: what decides where a run names neither a baseline nor a policy."""
+
+from __future__ import annotations
+
+import json
+
+from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+
+_SQL = statements(__name__)
+
+
+def keep_gate(home: Home, dataset: str, baseline: str, policy: Policy) -> None:
+    """Keep the gate of a data set. It holds until another is kept; no verdict changes it.
+
+    Args:
+        baseline: a release, of which always the newest report counts, or the id of a report, which stays the same.
+    """
+    about = {"dataset": dataset, "baseline": baseline, "policy": json.dumps(policy.as_dict())}
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(_SQL["keep"], about)
+
+
+def kept_gate(home: Home, dataset: str) -> tuple[str, str]:
+    """The baseline of a data set, and the text of its policy; both empty where no gate is kept.
+
+    >>> from answerkey.tasks.warehouse.home import Home
+    >>> kept_gate(Home.parse("no such home"), "faq")
+    ('', '')
+    """
+    rows = home.rows(_SQL["newest"], {"dataset": dataset}) if home.warehouse.exists() else []
+    return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
+
+
+def never_gated(home: Home) -> list[tuple[str, str, Policy]]:
+    """Report, baseline and policy of each newest registered release that the gate of its data set has not decided on.
+
+    A gate may be kept only after a release was evaluated, or changed since.
+    """
+    rows = home.rows(_SQL["never_gated"]) if home.warehouse.exists() else []
+    return [(report, baseline, parse_policy(json.loads(policy), "gates")) for report, baseline, policy in rows]

@@ -1,0 +1,21 @@
+-- name: keep
+INSERT INTO gates BY NAME
+SELECT $dataset AS dataset, $baseline AS baseline, $policy AS policy, now() AS kept_at
+
+-- name: newest
+SELECT baseline, policy FROM gates WHERE dataset = $dataset ORDER BY kept_at DESC LIMIT 1
+
+-- name: never_gated
+WITH
+kept AS (
+    FROM gates QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY kept_at DESC) = 1
+), newest AS (
+    FROM registered QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY registered_at DESC) = 1
+)
+SELECT n.report_id, k.baseline, k.policy
+FROM newest n JOIN kept k USING (dataset)
+WHERE n.report_id IS NOT NULL AND k.baseline NOT IN (n.release, n.report_id) AND NOT EXISTS (
+    FROM verdicts v LEFT JOIN reports o ON o.report_id = v.old_report
+    WHERE v.new_report = n.report_id AND v.policy::VARCHAR = k.policy::VARCHAR
+      AND k.baseline IN (v.old_report, o.release))
+ORDER BY ALL
