@@ -184,9 +184,11 @@ def clustered(rng: Rng, runs: int, many: int, correlation: float) -> Row:
     moves = rng.normal(0, 0.2 * math.sqrt(correlation), (runs, many, 1))
     rows = 0.05 + moves + rng.normal(0, 0.2 * math.sqrt(1 - correlation), (runs, many, SIZE))
     rows = np.clip(rows, -1, 1)
-    sizes = np.full(many, float(SIZE))
-    figures["graded difference"] = contained(rows.sum(axis=2), sizes, 0.05, -1.0)
-    check(difference_interval(rows[0].ravel(), codes, binary=False), rows[:1].sum(axis=2), sizes, -1.0)
+    found = (
+        difference_interval(row, codes, binary=False, bounds=change_range(row, codes, span=1.0, usual=0.5))
+        for row in rows.reshape(runs, -1)
+    )
+    figures["graded difference"] = covered(found, 0.05, runs)
     return figures
 
 
