@@ -26,10 +26,15 @@ from scipy.stats import binom, binomtest, t
 
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.agreement import agreement, auroc
-from answerkey.metrics_core.statistics.bounded_mean import rejects
+from answerkey.metrics_core.statistics.bounded_mean import assumed_range, rejects
 from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap
-from answerkey.metrics_core.statistics.paired import change_range, difference_interval, pooled_difference
+from answerkey.metrics_core.statistics.paired import (
+    change_range,
+    difference_interval,
+    paired_difference,
+    pooled_difference,
+)
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
@@ -342,28 +347,41 @@ def open_ended(rng: Rng, runs: int, n: int) -> Row:
     """Seconds and tokens, which have no highest value: the larger error of the two ends."""
     figures = {}
     for name, (truth, draw) in OPEN_LEVELS.items():
-        found = [mean_interval(row, None, low=0.0, high=math.inf) for row in draw(rng, (runs, n))]
-        figures[name] = Figure(_larger_error(found, truth), HEAVY_TAILED, runs)
+        rows = draw(rng, (runs, n))
+        ranges = [assumed_range(row, low=0.0) for row in rows]
+        figures[name] = _larger_error(rows, np.ones(n), truth, ranges)
+        check_open(mean_interval(rows[0], None, low=0.0, high=math.inf), rows[0], ranges[0])
     for name, (truth, pair) in OPEN_CHANGES.items():
         old, new = pair(rng, (runs, n))
-        found = [
-            difference_interval(
-                change, None, binary=False, bounds=change_range(change, None, span=math.inf, usual=float(before.mean()))
-            )
-            for before, change in zip(old, new - old, strict=True)
+        rows = new - old
+        ranges = [
+            change_range(change, None, span=math.inf, usual=float(before.mean()))
+            for before, change in zip(old, rows, strict=True)
         ]
-        figures[name] = Figure(_larger_error(found, truth), HEAVY_TAILED, runs)
+        figures[name] = _larger_error(rows, np.ones(n), truth, ranges)
+        check_open(paired_difference(old[0], new[0], span=math.inf).interval, rows[0], ranges[0])
     # Documents of ten questions, with a time of their own.
-    codes = np.repeat(np.arange(n), SIZE)
-    rows = _times(0.7)(rng, (runs, n, 1)) * rng.exponential(1.0, (runs, n, SIZE))
-    found = [mean_interval(row.ravel(), codes, low=0.0, high=math.inf) for row in rows]
-    figures["documents of 10"] = Figure(_larger_error(found, math.exp(0.245)), HEAVY_TAILED, runs)
+    sizes = np.full(n, float(SIZE))
+    sums = (_times(0.7)(rng, (runs, n, 1)) * rng.exponential(1.0, (runs, n, SIZE))).sum(axis=2)
+    ranges = [assumed_range(row, sizes, low=0.0) for row in sums]
+    figures["documents of 10"] = _larger_error(sums, sizes, math.exp(0.245), ranges)
     return figures
 
 
-def _larger_error(intervals: Sequence[Interval | None], truth: float) -> float:
-    ends = np.array([one[:2] if one else (-math.inf, math.inf) for one in intervals])
-    return float(max((ends[:, 0] > truth).mean(), (ends[:, 1] < truth).mean()))
+def _larger_error(sums: Floats, sizes: Floats, truth: float, ranges: Sequence[tuple[float, float]]) -> Figure:
+    """The larger share of samples (runs, units) of which an end of the interval lies on the wrong side of the truth."""
+    errors = []
+    for sign, ends in ((1.0, [low for low, _ in ranges]), (-1.0, [-high for _, high in ranges])):
+        # On the scale of the distance of the truth from the added unit, all samples have the same range.
+        reach = np.maximum(sign * truth - np.array(ends), 1e-9)
+        errors.append(rejects(sign * (sums - truth * sizes) / reach[:, None], 0.0, sizes, low=-1.0).mean())
+    return Figure(float(max(errors)), HEAVY_TAILED, len(sums))
+
+
+def check_open(interval: Interval | None, row: Floats, ends: tuple[float, float]) -> None:
+    """Check that the product's interval is that of the range."""
+    expected = mean_interval(row, None, low=ends[0], high=ends[1])
+    assert interval and expected and np.allclose(interval[:2], expected[:2])
 
 
 def price(rng: Rng, runs: int, n: int) -> Row:

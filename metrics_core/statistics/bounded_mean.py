@@ -51,10 +51,10 @@ _VALUES = 1024
 _SMALLEST = 1e-9
 """A lower bound below this share of the range counts as 0."""
 
-_BEYOND = 1.5
+_BEYOND = 2.0
 """The distance of the added unit from the mean, as a multiple of the largest observed distance."""
 
-_MANY = 50
+ENOUGH = 50
 """Fewer units than this show little of the tails, so the added unit is farther away."""
 
 _CELLS = 50_000
@@ -146,7 +146,7 @@ def assumed_range(
         return max(low, -1.0), min(high, 1.0)
     mean, n = units.mean, float(units.counts.sum())
     farthest = float(np.abs(units.sums / units.sizes - mean).max())
-    distance = max(beyond * math.sqrt(max(1.0, _MANY / n)) * farthest, abs(mean))
+    distance = max(beyond * math.sqrt(max(1.0, ENOUGH / n)) * farthest, abs(mean))
     return max(low, mean - distance), min(high, mean + distance)
 
 

@@ -42,7 +42,12 @@ from answerkey.tasks.compare.paired_samples import (
     PairedSamples,
     pair_samples,
 )
-from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
+from answerkey.tasks.compare.warnings import (
+    comparison_warnings,
+    differing_methods,
+    few_samples_notes,
+    unanswered_warnings,
+)
 from answerkey.tasks.labels import drawn_labels
 from answerkey.tasks.reports.headline import fields_of, headlines
 from answerkey.tasks.reports.report import Report, read_pair, read_reports
@@ -159,6 +164,7 @@ def _compare(
         (
             *comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
             *unanswered_warnings(new, rows),
+            *few_samples_notes(samples, rows),
             *removed_notes(samples),
         ),
         not_comparable=_nothing(wanted, differ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.gate.evidence import Veto
+from answerkey.metrics_core.statistics.bounded_mean import ENOUGH
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
@@ -172,6 +174,20 @@ def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterato
                 f"{row.name} is not called better: {new.release} did not answer {row.n_unanswered:,} samples that have "
                 f"a score in the old report, and with the lowest score for them the interval starts at {start}"
             )
+
+
+def few_samples_note(name: str, n: int) -> str:
+    """A sentence on a field without a highest value that too few samples, or clusters, have for its interval."""
+    return f"{name} has no highest value, and {n:,} samples show few of its large ones: its interval may be too narrow"
+
+
+def few_samples_notes(samples: PairedSamples, rows: Sequence[FieldComparison]) -> Iterator[str]:
+    """One line for each field without a highest value that is called better or worse on too few samples."""
+    for row in rows:
+        n = row.n_clusters or row.n_common
+        is_shown = row.slice == ALL and row.finding in ("better", "worse")
+        if is_shown and n < ENOUGH and math.isinf(samples.range(row.name)[1]):
+            yield few_samples_note(row.name, n)
 
 
 def _samples(samples: PairedSamples) -> Iterator[str]:

@@ -25,11 +25,11 @@ from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, check_ranges
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.bounded_mean import ENOUGH, Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
-from answerkey.tasks.compare.warnings import differing_methods, judge_notes, judge_vetoes
+from answerkey.tasks.compare.warnings import differing_methods, few_samples_note, judge_notes, judge_vetoes
 from answerkey.tasks.gate.calibrate import calibrations_of
 from answerkey.tasks.gate.checks import labels_selected
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, releases_held_against, store_verdict
@@ -212,6 +212,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
     checks = [check for check in (check_judges, *CHECKS) if drawn is None or check is not labels_selected]
     objections = [objection for check in checks for objection in check(samples, policy)]
     objections += _of_draw(drawn, policy) if drawn else ()
+    objections += _of_few(fields, policy)
     vetoes: dict[str, tuple[str, ...]] = {}
     for veto in objections:
         if isinstance(veto, Veto):
@@ -235,6 +236,18 @@ def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
     if drawn.n_untold > (1 - policy.coverage) * drawn.n_drawn:
         reason = f"people cannot judge {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
         yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
+
+
+def _of_few(fields: Mapping[str, PairedField | Missing], policy: Policy) -> Iterator[str]:
+    """A note on each field without a highest value that a rule reads from few samples; percentiles need no such note."""
+    for name in dict.fromkeys(rule.field for rule in policy.rules if rule.kind in SCORE_KINDS and not rule.share):
+        field = fields[name]
+        if (
+            isinstance(field, PairedField)
+            and field.limits
+            and (n := int(np.isfinite(field.columns.new).sum())) < ENOUGH
+        ):
+            yield few_samples_note(name, n)
 
 
 def _basis(report: Report, name: str) -> Basis:

@@ -207,3 +207,14 @@ def test_a_ceiling_of_what_should_be_high_is_refused_before_anything_is_scored()
     policy = json.dumps({"primary": "contains.match", "margin": 0.1, "rules": rules})
     said = refusal(policy_for, policy, "old", create(["exact_match", "contains"]))
     assert said == "policy: exact_match.match <= 0.1: more of exact_match.match is better; write it as a rule with >="
+
+
+def test_few_samples_say_little_of_a_mean_of_seconds(home, tmp_path):
+    rows = answers(
+        {"old": [400 + n for n in range(20)], "new": [900 + n for n in range(20)]}, {"old": [1] * 20, "new": [1] * 20}
+    )
+    run(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="d"), ["exact_match"])
+    said = "latency.seconds has no highest value, and 20 samples show little of its large values: its interval may be too narrow"
+    assert said in compare(at(home), "d/old/v1", "d/new/v1").warnings
+    assert said in decided(home, "latency.seconds <= 0.9").notes
+    assert said not in decided(home, "median latency.seconds <= 2").notes
