@@ -239,14 +239,11 @@ def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
 
 
 def _of_few(fields: Mapping[str, PairedField | Missing], policy: Policy) -> Iterator[str]:
-    """A note on each field without a highest value that a rule reads from few samples; percentiles need no such note."""
+    """A note on each field without a highest value whose mean a rule reads from few samples."""
     for name in dict.fromkeys(rule.field for rule in policy.rules if rule.kind in SCORE_KINDS and not rule.share):
         field = fields[name]
-        if (
-            isinstance(field, PairedField)
-            and field.limits
-            and (n := int(np.isfinite(field.columns.new).sum())) < ENOUGH
-        ):
+        n = int(np.isfinite(field.columns.new).sum()) if isinstance(field, PairedField) and field.limits else ENOUGH
+        if n < ENOUGH:
             yield few_samples_note(name, n)
 
 
