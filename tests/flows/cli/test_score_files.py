@@ -27,7 +27,7 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     done = bare_cli("gate", *files, "--margin", "0.02", "--output", str(page))
     assert done.returncode == 0
     assert done.stdout.startswith("PASS  new may ship in place of old, every rule holds: given.score went from 0.500")
-    plot = "  ┊│         ├─────────●─────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
+    plot = "  ┊│         ├──────────●────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
     assert done.stdout.splitlines()[1] == plot
     assert "basis: given scores, which were not measured here" in done.stdout
     assert "<title>Ship new" in page.read_text()

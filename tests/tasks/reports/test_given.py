@@ -214,7 +214,10 @@ def test_few_samples_say_little_of_a_mean_of_seconds(home, tmp_path):
         {"old": [400 + n for n in range(20)], "new": [900 + n for n in range(20)]}, {"old": [1] * 20, "new": [1] * 20}
     )
     run(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="d"), ["exact_match"])
-    said = "latency.seconds has no highest value, and 20 samples show few of its large ones: its interval may be too narrow"
+    said = (
+        "latency.seconds has no highest value, and 20 samples show few of its large ones: its interval may be too "
+        "narrow"
+    )
     assert said in compare(at(home), "d/old/v1", "d/new/v1").warnings
     assert said in decided(home, "latency.seconds <= 0.9").notes
     assert said not in decided(home, "median latency.seconds <= 2").notes
