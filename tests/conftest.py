@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from answerkey.metrics_core.llm import client
 from answerkey.tasks.warehouse import warehouse
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
@@ -230,6 +231,13 @@ def _new_homes_are_copies(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warehouse, "_attach", attach_copy)
         yield
+
+
+@pytest.fixture(autouse=True)
+def unknown_models(monkeypatch):
+    """A server's port may have been that of an earlier test's server, of which this process has learned much."""
+    monkeypatch.setattr(client, "_limiters", {})
+    client.learned_of.cache_clear()
 
 
 @pytest.fixture
