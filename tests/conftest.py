@@ -223,10 +223,10 @@ def _new_homes_are_copies(tmp_path_factory):
         pass
     attach = warehouse._attach
 
-    def attach_copy(instance, file, wait_s, *, read_only):
-        if not read_only and not file.exists():
+    def attach_copy(instance, file, *others):
+        if not file.exists():
             shutil.copy(empty.file, file)
-        attach(instance, file, wait_s, read_only=read_only)
+        attach(instance, file, *others)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warehouse, "_attach", attach_copy)
