@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -228,7 +229,13 @@ def _new_homes_are_copies(tmp_path_factory):
             shutil.copy(empty.file, file)
         attach(instance, file, *others)
 
+    def connect(database=":memory:", read_only=False, config=None):
+        return connect_with(database, read_only, {"threads": 1, **(config or {})})
+
+    # With several threads, one waits for the others at work, and takes as much CPU as they do
+    connect_with = duckdb.connect
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", connect)
         patch.setattr(warehouse, "_attach", attach_copy)
         yield
 
