@@ -83,7 +83,6 @@ CASES = {
     "report nope": "nope: no such report or release in HOME; `answerkey report --list` shows them",
     "report --samples -1": "--samples -1: give a count",
     "report new --samples 1 --baseline old": SAMPLES,
-    "report new --html no/folder.html": "no/folder.html: there is no folder no",
     "report new --html HOME/pages/mine.html": "HOME/pages/mine.html: answerkey writes and removes the pages in "
     "HOME/pages; name another folder",
     "report old --baseline old": "--baseline old: this is d/old/v1 itself; name a report to compare with it",
@@ -111,7 +110,6 @@ CASES = {
     "calibrate exact_match.match --rubric refusal": "--rubric and --out go with --learn N: how many examples",
     "calibrate exact_match.match --judge openai/m": "--judge and --dry-run go with --learn",
     "warehouse forget d": "forget: name a sample, a release, or both for one answer",
-    "warehouse forget d --sample x": "d: there is no such sample in HOME",
     "warehouse maintain --older-than -1": "--older-than: write a number of days, from 1",
     "view --to HOME/site": "--to HOME/site: this is in the home; give a folder outside of it",
     "view --to HOME/answerkey.duckdb": "--to HOME/answerkey.duckdb: this is a file; give a folder",
