@@ -15,9 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import HealthCheck, settings
 
+from answerkey.metrics_core.llm import client
 from answerkey.tasks.warehouse import warehouse
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
@@ -222,14 +224,27 @@ def _new_homes_are_copies(tmp_path_factory):
         pass
     attach = warehouse._attach
 
-    def attach_copy(instance, file, wait_s, *, read_only):
-        if not read_only and not file.exists():
+    def attach_copy(instance, file, *others):
+        if not file.exists():
             shutil.copy(empty.file, file)
-        attach(instance, file, wait_s, read_only=read_only)
+        attach(instance, file, *others)
 
+    def connect(database=":memory:", read_only=False, config=None):
+        return connect_with(database, read_only, {"threads": 1, **(config or {})})
+
+    # With several threads, one waits for the others at work, and takes as much CPU as they do
+    connect_with = duckdb.connect
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "connect", connect)
         patch.setattr(warehouse, "_attach", attach_copy)
         yield
+
+
+@pytest.fixture(autouse=True)
+def unknown_models(monkeypatch):
+    """A server's port may have been that of an earlier test's server, of which this process has learned much."""
+    monkeypatch.setattr(client, "_limiters", {})
+    client.learned_of.cache_clear()
 
 
 @pytest.fixture

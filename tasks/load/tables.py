@@ -119,8 +119,11 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     try:
         # A view in a file from elsewhere must not read other files of this machine or fetch anything, and its use of
         # memory, disk and time is limited.
-        limits = {"enable_external_access": False, "memory_limit": MEMORY_LIMIT, "temp_directory": ""}
-        with session(str(file), read_only=True, config=limits) as connection:
+        limits = {
+            "access_mode": "READ_ONLY", "enable_external_access": False, "memory_limit": MEMORY_LIMIT,
+            "temp_directory": "",
+        }  # fmt: skip
+        with session(str(file), config=limits) as connection:
             [(is_view,)] = connection.execute(_SQL["is_view"], [table.rpartition(".")[2]]).fetchall()
             try:
                 yield from _rows(connection, f"SELECT * FROM {name}", [], longest_s=_LONGEST_S if is_view else None)

@@ -97,8 +97,8 @@ def parse_condition(text: object) -> Condition:
         )
     import duckdb
 
-    offline = {name: "false" for name in ("enable_external_access", "autoload_known_extensions")}
-    with session(config={**offline, "memory_limit": "256MB"}) as connection:
+    limits = {"enable_external_access": False, "autoload_known_extensions": False, "memory_limit": "256MB"}
+    with session(config=limits) as connection:
         try:
             with time_limit(connection, _CHECK_S):
                 plain = _statement(connection, "true")

@@ -194,7 +194,6 @@ def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
         limits = {
             "memory_limit": f"{memory // 2**20}MiB", "threads": threads, "temp_directory": spill,
-            "autoinstall_known_extensions": False,
         }  # fmt: skip
         with session(config=limits) as db:
             db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")

@@ -21,7 +21,9 @@ _PACKAGE = "answerkey.tasks.warehouse"
 _CREATE = re.compile(r"CREATE (?:TABLE IF NOT EXISTS|OR REPLACE (VIEW)) (\w+)")
 _COLUMN = re.compile(r'^    "?(\w+)"? +(\S.*?),? *-- (.*)$', re.MULTILINE)
 _CONSTRAINT = re.compile(r"^    (--)?, (PRIMARY KEY|CHECK) \(([^;]*?)\)\n(?=    (?:--)?, |\);)", re.MULTILINE)
-_COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_catalog = current_database()"
+_COLUMNS = (
+    "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE database_name = current_database() GROUP BY 1"
+)
 _NOTE = re.compile(r"^--   (\w+): (.*)\n", re.MULTILINE)
 
 
@@ -116,8 +118,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     # On a lake a comment costs as much as a table: it has those on tables and views
     columns: dict[str, list[str]] = {}
     if is_file:
-        for table, column in connection.execute(_COLUMNS).fetchall():
-            columns.setdefault(table, []).append(column)
+        columns.update(connection.execute(_COLUMNS).fetchall())
     connection.execute(_comments(columns))
     connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?, now())", [VERSION])
 

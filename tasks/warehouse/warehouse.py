@@ -86,15 +86,12 @@ class WarehouseFile:
                 longer than `wait_s` seconds.
         """
         made(self.folder)
-        with self._locked(fcntl.LOCK_EX), self._connected(wait_s, read_only=False) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected(wait_s) as connection:
+            # An error closes the connection, which rolls back
             connection.execute("BEGIN")
-            try:
-                if not version_of(connection):
-                    create_tables(connection)
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
+            if not version_of(connection):
+                create_tables(connection)
+            yield connection
             if removing:
                 mark(self._due)
             connection.execute("COMMIT")
@@ -114,10 +111,10 @@ class WarehouseFile:
         # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it
         snapshot = self.folder / SNAPSHOT
         if snapshot.exists() and (self.published or not self._lockable()):
-            with self._connected(wait_s, read_only=True, file=snapshot) as connection:
+            with self._connected(wait_s, snapshot) as connection:
                 yield connection
             return
-        with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
+        with self._locked(fcntl.LOCK_SH), self._connected(wait_s, self.file) as connection:
             yield connection
 
     def _lockable(self) -> bool:
@@ -171,16 +168,13 @@ class WarehouseFile:
             self._due.unlink(missing_ok=True)
 
     def _copy_rows(self, fresh: Path) -> None:
-        connection = session(str(fresh))
-        try:
+        with session(str(fresh)) as connection:
             create_tables(limited(connection, self.folder))
             connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
             for name, relation in relations().items():
                 if not relation.is_view and name != "schema_version":
                     connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
             connection.execute("DETACH old")
-        finally:
-            connection.close()
 
     def finish_removal(self) -> bool:
         """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""
@@ -221,29 +215,28 @@ class WarehouseFile:
     def _settle(self) -> None:
         """Checkpoint what a killed process committed to the write-ahead log only. Call under the lock."""
         if Path(f"{self.file}.wal").exists():
-            with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
+            with self._connected(WAIT_FOR_OTHERS_S) as connection:
                 connection.execute("CHECKPOINT")
 
     def maintain(self) -> Maintained:
         """Keep the tables small and fast to read: what was deleted is given free within the file."""
         self.finish_removal()
-        with self._locked(fcntl.LOCK_EX), self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected(WAIT_FOR_OTHERS_S) as connection:
             connection.execute("CHECKPOINT")
         return Maintained()
 
     @contextmanager
-    def _connected(
-        self, wait_s: float, *, read_only: bool, file: Path | None = None
-    ) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connected(self, wait_s: float, to_read: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A session on the file, to write to it, or on one that is only read."""
         instance = _spare.pop(os.getpid(), None) or session()
         try:
-            _attach(instance, file or self.file, wait_s, read_only=read_only)
+            _attach(instance, to_read or self.file, wait_s, "(READ_ONLY)" if to_read else "")
             with instance.cursor() as connection:
                 limited(connection, self.folder)
                 connection.execute("USE warehouse; SET enable_progress_bar = false")
                 version = version_of(connection)
                 check_version(self.folder, version)
-                if read_only and not version:
+                if to_read and not version:
                     raise nothing_here(self.folder)
                 yield connection
             instance.execute("DETACH warehouse")
@@ -251,9 +244,7 @@ class WarehouseFile:
             instance.close()
             raise
         # What was spilled is removed by the end of the instance
-        if os.getpid() in _spare or (self.folder / "spill").exists():
-            instance.close()
-        else:
+        if not (self.folder / "spill").exists():
             _spare[os.getpid()] = instance
 
 
@@ -261,14 +252,14 @@ _spare: dict[int, duckdb.DuckDBPyConnection] = {}
 """By process, an instance of DuckDB with no file open: to start one takes longer than all else in a short session."""
 
 
-def _attach(instance: duckdb.DuckDBPyConnection, file: Path, wait_s: float, *, read_only: bool) -> None:
+def _attach(instance: duckdb.DuckDBPyConnection, file: Path, wait_s: float, option: str) -> None:
     """Open a file as `warehouse`, and wait for another program that has it open."""
     import duckdb
 
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            instance.execute(f"ATTACH {quoted(file)} AS warehouse {'(READ_ONLY)' if read_only else ''}")
+            instance.execute(f"ATTACH {quoted(file)} AS warehouse {option}")
             return
         except duckdb.Error as error:
             reason = str(error).partition("\n")[0]
@@ -285,15 +276,13 @@ def _attach(instance: duckdb.DuckDBPyConnection, file: Path, wait_s: float, *, r
             time.sleep(0.1)
 
 
-def session(
-    database: str = ":memory:", *, read_only: bool = False, config: Mapping[str, Any] | None = None
-) -> duckdb.DuckDBPyConnection:
+def session(database: str = ":memory:", *, config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """A DuckDB session that prints nothing: in notebooks DuckDB draws a progress bar, on standard output."""
     import duckdb
 
     # DuckDB would load an extension from the network to open the file of another database.
     settings = {"autoinstall_known_extensions": False, **(config or {})}
-    connection = duckdb.connect(database, read_only=read_only, config=settings)
+    connection = duckdb.connect(database, config=settings)
     connection.execute("SET enable_progress_bar = false")
     return connection
 

@@ -12,16 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from answerkey.metrics_core.llm import client
 from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import ask, match, options, samples
-
-
-@pytest.fixture(autouse=True)
-def unknown_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server's port may have been that of an earlier test's server, of which this process has learned much."""
-    monkeypatch.setattr(client, "_limiters", {})
-    client.learned_of.cache_clear()
 
 
 @pytest.fixture

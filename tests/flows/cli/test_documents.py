@@ -80,18 +80,6 @@ def test_a_policy(code_of, key, value):
 
 
 @BOUNDED
-@given(
-    kind=st.sampled_from(["", "level ", "kappa ", "people ", "in depth "]),
-    sign=st.sampled_from([">=", "<="]),
-    limit=NUMBERS,
-)
-def test_a_rule_of_a_policy(code_of, kind, sign, limit):
-    rule = f"{kind}{FIELD} {sign} {limit}"
-
-    assert code_of("gate old new --policy DOCUMENT", {**POLICY, "rules": [rule]}) in VERDICTS | {2}
-
-
-@BOUNDED
 @example(key="name", value=date(2020, 1, 1))
 @example(key="scale", value=datetime(2020, 1, 1))
 @given(key=st.sampled_from(list(RUBRIC)), value=VALUES)

@@ -69,22 +69,9 @@ def results_as_they_were_done(folder):
     return [jsonl(folder / "results.jsonl", rows)]
 
 
-def experiments_in_one_record(folder):
-    """Write compared experiments of Opik: the answers of both stand in one line."""
-    rows = [
-        {
-            "id": question,
-            "data": {"question": question, "expected_output": reference},
-            "experiment_items": [{"experiment_name": name, "output": reference} for name in ("zeta", "alpha")],
-        }
-        for question, reference in CAPITALS.items()
-    ]
-    return [jsonl(folder / "compared.jsonl", rows)]
-
-
 @pytest.mark.parametrize(
     "write",
-    [wide_table, traces_newest_first, results_as_they_were_done, experiments_in_one_record],
+    [wide_table, traces_newest_first, results_as_they_were_done],
     ids=lambda write: write.__name__,
 )
 def test_the_older_release_is_the_old_one_and_the_first_line_says_how_to_turn_them_round(write, cli, tmp_path, home):
