@@ -73,14 +73,12 @@ def _answers(report: Report) -> Data:
 
 def _changes(rerun: Rerunning) -> list[str]:
     """What is changed, for the tags of the run."""
-    metrics = [*rerun.metrics, *rerun.own_metrics]
-    changes = {
-        "judge": ", ".join(rerun.judges),
-        "threshold": "" if rerun.threshold is None else f"{rerun.threshold:g}",
-        "metrics": ", ".join(metrics),
-        "only": "failed" if rerun.only_failed else "",
-    }
-    return [f"{name} {value}" for name, value in changes.items() if value]
+    changed = rerun.model_dump(
+        mode="json",
+        include={"metrics", "own_metrics", "judges", "threshold", "only_failed"},
+        exclude_defaults=True,
+    )
+    return [f"{name} {', '.join(value) if isinstance(value, list) else value}" for name, value in changed.items()]
 
 
 def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judging, Limits]:
@@ -93,9 +91,6 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judg
     old = manifest["parameters"]
     try:
         scored_with = dict(old["scoring"])
-        # As the option was called before.
-        if "embedding_models" in scored_with:
-            scored_with["models"] = scored_with.pop("embedding_models")
         # The rubrics and the suite that were used, wherever their files are now.
         rubrics = manifest.get("rubrics", {})
         scored_with["metrics"] = [with_content(spec, rubrics) for spec in scored_with["metrics"]]

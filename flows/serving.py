@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[1]
 """Has `deployments` and `examples`: a checkout, or the installed package."""
-_POLL_S = 1.0
-"""Between two looks for runs that are due."""
 
 
 def main(home: Home) -> None:
@@ -35,10 +34,8 @@ def main(home: Home) -> None:
 
     create_automations()
     reschedule_dead_runs(home)
-    # A comparison need not wait for evaluations that use every core.
-    at_once = 1 + (os.cpu_count() or 1)
-    # As `prefect.serve` does.
-    runner = Runner(query_seconds=_POLL_S, limit=at_once, pause_on_shutdown=False)
+    # As `prefect.serve` does. A comparison need not wait for evaluations that use every core.
+    runner = Runner(query_seconds=1, limit=1 + (os.cpu_count() or 1), pause_on_shutdown=False)
     for deployment in deployments(home):
         runner.add_deployment(deployment)
     (home.local / SERVING).touch()
@@ -143,7 +140,7 @@ def _read(name: str) -> dict[str, Any]:
     text = (_ROOT / "deployments" / name).read_text(encoding="utf-8")
     # Paths start from the folder in which the person works.
     if Path.cwd() != _ROOT:
-        text = text.replace(" examples/", f" {_ROOT}/examples/").replace("[examples/", f"[{_ROOT}/examples/")
+        text = re.sub(r"\bexamples/", f"{_ROOT}/examples/", text)
     content: dict[str, Any] = yaml.safe_load(text)
     return content
 
