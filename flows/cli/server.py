@@ -124,7 +124,7 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
                 for child in children:
                     if child.has_ended:
                         print(f"answerkey: {child.name} ended unexpectedly and is started again; see {child.log}",
-                              file=sys.stderr, flush=True)  # fmt: skip
+                              file=sys.stderr)  # fmt: skip
                         child.end()
                         child.start(environment, logs)
                         child.wait_until_up(stop)
