@@ -103,7 +103,7 @@ def evaluate_registered(
 def _decide_on_what_has_a_report(home: Home) -> list[ReleaseVerdict]:
     gates = [decide(home, baseline, report, policy) for report, baseline, policy in never_gated(home)]
     for gated in gates:
-        log.info(f"{gated.new} had a report alone: {gated.verdict.outcome}: {gated.verdict.sentence}")
+        log.info(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
         log_page(partial(publish_verdict, home, gated))
     announce_reports(home, [], gates)
     return gates

@@ -54,8 +54,6 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
     scoring, judging, limits = again(new.manifest, rerun)
     Run(place, run_id()).describe({"changed": _changes(rerun)})
     baseline, policy = "", rerun.policy
-    if policy and not rerun.against:
-        raise UserError("policy: against which report? name it under `against`")
     if rerun.against:
         [old] = read_reports(place, [report_named(place, rerun.against, new.dataset)])
         policy = policy or kept_gate(place, new.dataset)[1]

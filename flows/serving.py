@@ -9,9 +9,11 @@ import asyncio
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -23,6 +25,7 @@ from answerkey.tasks.warehouse.store import PROCESS, is_held
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
     from prefect.deployments.runner import RunnerDeployment
+    from prefect.runner import Runner
 
 _ROOT = Path(__file__).resolve().parents[1]
 """Has `deployments` and `examples`: a checkout, or the installed package."""
@@ -38,8 +41,14 @@ def main(home: Home) -> None:
     runner = Runner(query_seconds=1, limit=1 + (os.cpu_count() or 1), pause_on_shutdown=False)
     for deployment in deployments(home):
         runner.add_deployment(deployment)
-    (home.local / SERVING).touch()
+    Thread(target=_say_once_it_looks, args=[runner, home.local / SERVING], daemon=True).start()
     asyncio.run(runner.start())
+
+
+def _say_once_it_looks(runner: Runner, file: Path) -> None:
+    while not runner.last_polled:
+        time.sleep(0.1)
+    file.touch()
 
 
 def deployments(home: Home) -> list[RunnerDeployment]:
@@ -72,7 +81,6 @@ def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.client.schemas.schedules import CronSchedule
     from prefect.deployments.runner import RunnerDeployment
-    from prefect.events import DeploymentEventTrigger
 
     limit = entry.get("concurrency_limit")
     schedules = [
@@ -91,7 +99,7 @@ def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
         tags=entry["tags"],
         parameters=entry["parameters"],
         schedules=schedules,
-        triggers=[DeploymentEventTrigger.model_validate(trigger) for trigger in entry.get("triggers", [])],
+        triggers=entry.get("triggers"),
         concurrency_limit=ConcurrencyLimitConfig.model_validate(limit) if limit else None,
     )
 

@@ -124,7 +124,7 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
                 for child in children:
                     if child.has_ended:
                         print(f"answerkey: {child.name} ended unexpectedly and is started again; see {child.log}",
-                              file=sys.stderr)  # fmt: skip
+                              file=sys.stderr, flush=True)  # fmt: skip
                         child.end()
                         child.start(environment, logs)
                         child.wait_until_up(stop)
@@ -167,12 +167,6 @@ def server_environment(home: Home, port: int, database: str = "") -> dict[str, s
         # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
         # and with them every run that renews one later.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        # A server with a password asks our own processes for it too.
-        **(
-            {"PREFECT_API_AUTH_STRING": password}
-            if (password := os.environ.get("PREFECT_SERVER_API_AUTH_STRING"))
-            else {}
-        ),
         **os.environ,
         **({_DATABASE: database} if database else {}),
         "PREFECT_HOME": str((home.local / "prefect").resolve()),
