@@ -50,8 +50,6 @@ def compare_releases(
         page: Write a page for the browser into the folder pages of the warehouse.
     """
     rules = read_policy(policy) if policy else None
-    if not comparing.new:
-        raise UserError("new: name the report or release to compare with the old one")
     if keep and not rules:
         raise UserError("keep: a gate needs a policy: what must hold for the new release to ship")
     fields = [*comparing.fields, comparing.primary, *(rules.fields if rules else ())]

@@ -94,8 +94,7 @@ def evaluate_registered(
     if problems:
         raise UserError(f"{len(problems)} of {n_tried} could not be evaluated; {'; '.join(problems)}")
     if not n_tried and not gates:
-        message = f"nothing new: {waiting.release or 'every registered release'} has a report"
-        log.info(message)
+        log.info(message := f"nothing new: {waiting.release or 'every registered release'} has a report")
         return completed([], message)
     about = [one for one in found if isinstance(one, str)] + [gated.new for gated in gates]
     return completed(found, *how_they_ended(place, about))
@@ -104,10 +103,9 @@ def evaluate_registered(
 def _decide_on_what_has_a_report(home: Home) -> list[ReleaseVerdict]:
     gates = [decide(home, baseline, report, policy) for report, baseline, policy in never_gated(home)]
     for gated in gates:
-        log.info(f"{gated.new} had a report alone: {gated.verdict.outcome}: {gated.verdict.sentence}")
+        log.info(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
         log_page(partial(publish_verdict, home, gated))
-    if gates:
-        announce_reports(home, [], gates)
+    announce_reports(home, [], gates)
     return gates
 
 

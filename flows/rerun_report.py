@@ -54,8 +54,6 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
     scoring, judging, limits = again(new.manifest, rerun)
     Run(place, run_id()).describe({"changed": _changes(rerun)})
     baseline, policy = "", rerun.policy
-    if policy and not rerun.against:
-        raise UserError("policy: against which report? name it under `against`")
     if rerun.against:
         [old] = read_reports(place, [report_named(place, rerun.against, new.dataset)])
         policy = policy or kept_gate(place, new.dataset)[1]
@@ -73,14 +71,12 @@ def _answers(report: Report) -> Data:
 
 def _changes(rerun: Rerunning) -> list[str]:
     """What is changed, for the tags of the run."""
-    metrics = [*rerun.metrics, *rerun.own_metrics]
-    changes = {
-        "judge": ", ".join(rerun.judges),
-        "threshold": "" if rerun.threshold is None else f"{rerun.threshold:g}",
-        "metrics": ", ".join(metrics),
-        "only": "failed" if rerun.only_failed else "",
-    }
-    return [f"{name} {value}" for name, value in changes.items() if value]
+    changed = rerun.model_dump(
+        mode="json",
+        include={"metrics", "own_metrics", "judges", "threshold", "only_failed"},
+        exclude_defaults=True,
+    )
+    return [f"{name} {', '.join(value) if isinstance(value, list) else value}" for name, value in changed.items()]
 
 
 def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judging, Limits]:
@@ -93,9 +89,6 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judg
     old = manifest["parameters"]
     try:
         scored_with = dict(old["scoring"])
-        # As the option was called before.
-        if "embedding_models" in scored_with:
-            scored_with["models"] = scored_with.pop("embedding_models")
         # The rubrics and the suite that were used, wherever their files are now.
         rubrics = manifest.get("rubrics", {})
         scored_with["metrics"] = [with_content(spec, rubrics) for spec in scored_with["metrics"]]

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -22,11 +25,10 @@ from answerkey.tasks.warehouse.store import PROCESS, is_held
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
     from prefect.deployments.runner import RunnerDeployment
+    from prefect.runner import Runner
 
 _ROOT = Path(__file__).resolve().parents[1]
 """Has `deployments` and `examples`: a checkout, or the installed package."""
-_POLL_S = 1.0
-"""Between two looks for runs that are due."""
 
 
 def main(home: Home) -> None:
@@ -35,14 +37,18 @@ def main(home: Home) -> None:
 
     create_automations()
     reschedule_dead_runs(home)
-    # A comparison need not wait for evaluations that use every core.
-    at_once = 1 + (os.cpu_count() or 1)
-    # As `prefect.serve` does.
-    runner = Runner(query_seconds=_POLL_S, limit=at_once, pause_on_shutdown=False)
+    # As `prefect.serve` does. A comparison need not wait for evaluations that use every core.
+    runner = Runner(query_seconds=1, limit=1 + (os.cpu_count() or 1), pause_on_shutdown=False)
     for deployment in deployments(home):
         runner.add_deployment(deployment)
-    (home.local / SERVING).touch()
+    Thread(target=_say_once_it_looks, args=[runner, home.local / SERVING], daemon=True).start()
     asyncio.run(runner.start())
+
+
+def _say_once_it_looks(runner: Runner, file: Path) -> None:
+    while not runner.last_polled:
+        time.sleep(0.1)
+    file.touch()
 
 
 def deployments(home: Home) -> list[RunnerDeployment]:
@@ -75,7 +81,6 @@ def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.client.schemas.schedules import CronSchedule
     from prefect.deployments.runner import RunnerDeployment
-    from prefect.events import DeploymentEventTrigger
 
     limit = entry.get("concurrency_limit")
     schedules = [
@@ -94,7 +99,7 @@ def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
         tags=entry["tags"],
         parameters=entry["parameters"],
         schedules=schedules,
-        triggers=[DeploymentEventTrigger.model_validate(trigger) for trigger in entry.get("triggers", [])],
+        triggers=entry.get("triggers"),
         concurrency_limit=ConcurrencyLimitConfig.model_validate(limit) if limit else None,
     )
 
@@ -143,7 +148,7 @@ def _read(name: str) -> dict[str, Any]:
     text = (_ROOT / "deployments" / name).read_text(encoding="utf-8")
     # Paths start from the folder in which the person works.
     if Path.cwd() != _ROOT:
-        text = text.replace(" examples/", f" {_ROOT}/examples/").replace("[examples/", f"[{_ROOT}/examples/")
+        text = re.sub(r"\bexamples/", f"{_ROOT}/examples/", text)
     content: dict[str, Any] = yaml.safe_load(text)
     return content
 

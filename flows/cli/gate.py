@@ -25,6 +25,8 @@ from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOptio
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from answerkey.metrics_core.gate.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.publish.page.model import Page
@@ -173,7 +175,7 @@ def gate(  # noqa: PLR0913
             began = time.perf_counter()
             [verdict] = gated(where, old_report, [new_report], rules, dataset)
             took_s = time.perf_counter() - began
-            _keep_gate(home, old, verdict, wanted=keep, of_files=bool(scores))
+            _keep_gate(home, old, verdict, wanted=keep, of_files=scores)
             for file in files:
                 write(file, verdict, where, took_s=took_s)
     if as_json:
@@ -184,7 +186,7 @@ def gate(  # noqa: PLR0913
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
 
 
-def _keep_gate(home: Home, baseline: str, verdict: ReleaseVerdict, *, wanted: bool, of_files: bool) -> None:
+def _keep_gate(home: Home, baseline: str, verdict: ReleaseVerdict, *, wanted: bool, of_files: Sequence[str]) -> None:
     if wanted and of_files:
         raise UserError("--keep: files of scores have no data set; name two reports or releases")
     if wanted:

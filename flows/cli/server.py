@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -33,7 +32,6 @@ from answerkey.tasks.warehouse.store import locked
 
 _HOST = "127.0.0.1"
 _DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
-_PASSWORD = "PREFECT_SERVER_API_AUTH_STRING"
 _HEALTHY_S = 180.0
 _LOOK_S = 0.3
 """Between two looks whether a child has ended, or this process was told to."""
@@ -101,8 +99,8 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
     logs = home.local / "prefect"
     logs.mkdir(parents=True, exist_ok=True)
     with only_server(home, stop):
-        for taken in (port, port + 1):
-            _check_port(taken)
+        _check_port(port)
+        _check_port(port + 1)
         api, pages = f"http://{_HOST}:{port}/api", f"http://{_HOST}:{port + 1}/"
         serving = home.local / SERVING
         serving.unlink(missing_ok=True)
@@ -169,8 +167,6 @@ def server_environment(home: Home, port: int, database: str = "") -> dict[str, s
         # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
         # and with them every run that renews one later.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        # A server with a password asks our own processes for it too.
-        **({"PREFECT_API_AUTH_STRING": password} if (password := os.environ.get(_PASSWORD)) else {}),
         **os.environ,
         **({_DATABASE: database} if database else {}),
         "PREFECT_HOME": str((home.local / "prefect").resolve()),
@@ -277,7 +273,7 @@ def _answers(address: str) -> bool:
     try:
         with opener.open(address, timeout=5):
             return True
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
+    except OSError:
         return False
 
 

@@ -181,7 +181,7 @@ def test_a_pair_is_made_again_by_other_metrics_and_decided_on_without_a_word_abo
     assert query(home, "SELECT DISTINCT old_report, new_report, metric FROM comparisons") == [
         ("gated/gated-a/v2", "gated/gated-b/v2", "exact_match")
     ]
-    with pytest.raises(UserError, match="policy: against which report"):
+    with pytest.raises(UserError, match="a policy needs a baseline"):
         rerun_report(Rerunning(report="gated-b", policy=POLICY), str(home))
 
 

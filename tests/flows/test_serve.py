@@ -71,10 +71,11 @@ class Serving:
                 continue
         return [pid for pid in found if pid != self.process.pid]
 
-    def running(self, module: str) -> int:
-        """The process of a module that it has started."""
-        [pid] = [pid for pid in self.alive() if module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        return pid
+    def kill(self, module: str) -> None:
+        """Kill by force what runs a module: of runs, that may be one of a schedule too."""
+        for pid in self.alive():
+            if module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
     def line(self, beginning: str) -> str:
         """Wait for a line of its output that begins so."""
@@ -172,16 +173,14 @@ def test_what_dies_is_started_again_and_a_run_goes_on_where_it_was_killed_with_e
         with serving(home) as served:
             served.line(READY)
             deployed = Deployed(f"http://127.0.0.1:{served.port}/api", home)
-            os.kill(served.running("prefect_server"), signal.SIGKILL)
+            served.kill("prefect_server")
             served.line("answerkey: server ended unexpectedly and is started again")
             wait_until(lambda: served.answers(served.port), "the server")
             run_id = deployed.start("evaluate", {**forms, "page": False})
             wait_until(lambda: judge.n_requests > 2, "some requests")
-            run = served.running("prefect.engine")
-
             # As where the machine goes down: nobody says a last word.
             served.process.kill()
-            os.kill(run, signal.SIGKILL)
+            served.kill("prefect.engine")
             wait_until(lambda: not served.alive(), "the end of all children")
         judge.release()
         with serving(home, port=served.port) as served:
