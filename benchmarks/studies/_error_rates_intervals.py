@@ -26,7 +26,7 @@ from scipy.stats import binom, binomtest, t
 
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.agreement import agreement, auroc
-from answerkey.metrics_core.statistics.bounded_mean import assumed_range, rejects
+from answerkey.metrics_core.statistics.bounded_mean import ENOUGH, assumed_range, rejects
 from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap
 from answerkey.metrics_core.statistics.paired import (
@@ -375,7 +375,9 @@ def _larger_error(sums: Floats, sizes: Floats, truth: float, ranges: Sequence[tu
         # On the scale of the distance of the truth from the added unit, all samples have the same range.
         reach = np.maximum(sign * truth - np.array(ends), 1e-9)
         errors.append(rejects(sign * (sums - truth * sizes) / reach[:, None], 0.0, sizes, low=-1.0).mean())
-    return Figure(float(max(errors)), HEAVY_TAILED, len(sums))
+    # With fewer rows a warning says that they may be too narrow.
+    bar = HEAVY_TAILED if len(sizes) >= ENOUGH else None
+    return Figure(float(max(errors)), bar, len(sums))
 
 
 def check_open(interval: Interval | None, row: Floats, ends: tuple[float, float]) -> None:
