@@ -17,11 +17,18 @@ print(make_benchmarks.page(stored), end="")
 """
 
 
+def printed(*command):
+    """What Python prints of this."""
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 def test_the_page_is_made_of_the_figures():
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r})\n{CODE}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), "run docs/make_benchmarks.py"
+    assert printed("-c", code) == (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), (
+        "run docs/make_benchmarks.py"
+    )
 
 
 def test_figures_name_no_folder_of_the_machine():
@@ -46,15 +53,11 @@ for part in tables:
 
 def test_the_tables_are_those_that_were_measured():
     code = f"import sys; sys.path[:0] = [{str(ROOT / 'benchmarks/studies')!r}, {str(ROOT)!r}]\n{DECISIONS}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert printed("-c", code) == ""
 
 
 @pytest.mark.nightly
 def test_each_step_can_be_measured():
     """The part that calls the steps of a run as functions, so that they cannot change without it."""
-    command = [sys.executable, "benchmarks/steps.py", "--rows", "1000"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    steps = [line.split()[1] for line in done.stdout.splitlines()]
+    steps = [line.split()[1] for line in printed("benchmarks/steps.py", "--rows", "1000").splitlines()]
     assert steps == ["load", "validate", "plan", "commit", "again", "aggregate", "compare", "page"]

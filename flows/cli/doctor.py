@@ -21,8 +21,6 @@ from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
-_PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")
-_TOLERANCE = 1e-12
 _APART_S = 60.0
 """Clocks that differ by more make files look older or newer than they are to what removes old ones."""
 
@@ -50,7 +48,7 @@ def doctor(*, home: HomeOption = HOME) -> int:
 
 
 def examine(home: Home) -> list[DoctorCheck]:
-    """Look at versions, the numbers, the models, the warehouse and the server."""
+    """Look at versions, the models, the warehouse and the server."""
     found = versions()
     missing = [name for name, version in found.items() if version == "not installed" and name not in OF_EXTRAS]
     return [
@@ -61,7 +59,6 @@ def examine(home: Home) -> list[DoctorCheck]:
             if not missing
             else f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again",
         ),
-        _oracles(),
         *_models(),
         _judge(),
         _warehouse(home),
@@ -69,22 +66,6 @@ def examine(home: Home) -> list[DoctorCheck]:
         *(_bucket(home) if home.shared else ()),
         _server(),
     ]
-
-
-def _oracles() -> DoctorCheck:
-    """Our numbers against rouge-score's and sacreBLEU's, as they are installed here."""
-    from rouge_score.rouge_scorer import RougeScorer
-    from sacrebleu.metrics.bleu import BLEU
-
-    from answerkey import Sample, evaluate
-
-    answer, reference = _PAIR
-    [ours] = evaluate([Sample("doctor", answer, [reference])], ["answer_correctness"])
-    rouge = RougeScorer(["rougeL"]).score(reference, answer)["rougeL"].fmeasure
-    bleu = BLEU(lowercase=True, effective_order=True).sentence_score(answer, [reference]).score / 100
-    gap = max(abs(ours.values["rouge_l_f1"] - rouge), abs(ours.values["bleu_score"] - bleu))
-    text = "equal to rouge-score and sacreBLEU" if gap < _TOLERANCE else f"differ from the libraries by {gap:.1e}"
-    return DoctorCheck("numbers", gap < _TOLERANCE, text)
 
 
 def _models() -> list[DoctorCheck]:
