@@ -91,7 +91,8 @@ DELETE FROM report_scores WHERE report_id IN (SELECT unnest($reports));
 DELETE FROM reports WHERE report_id IN (SELECT unnest($reports));
 DELETE FROM comparisons WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports));
 DELETE FROM verdicts WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports));
-DELETE FROM gates WHERE dataset NOT IN (SELECT dataset FROM reports);
+DELETE FROM gates
+WHERE dataset NOT IN (SELECT dataset FROM reports WHERE report_id NOT IN (SELECT unnest($reports)));
 DELETE FROM label_questions WHERE queue IN (
     SELECT queue FROM label_queues WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports))
 );

@@ -37,6 +37,7 @@ NOT_RUN = {
     r"answerkey calibrate bem.match ": "verdicts of another judge on that data set",
     r"(ANSWERKEY_HOME=\S+ )?sh deployments/deploy.sh": "needs a server; tests/flows/test_deployments.py has one",
     r"answerkey register-release aurora-2 ": "tells a server; tests/flows/test_deployments.py has one",
+    r"answerkey gate gpt-4 gpt-5 .*--keep$": "tests/flows/test_evaluate_release_gated.py keeps a gate",
     r"prefect ": "servers and settings of others, which the tests of deployments start",
     r"python -m answerkey.flows.prefect_server$": "does not end; tests/flows/test_prefect_server.py starts it",
     r"curl ": "sends an event to a server with a password",

@@ -193,10 +193,11 @@ def test_answers_to_one_question_are_one_unit(cli, tmp_path, home):
     assert "60 answers to 20 questions" in shown
     assert "exact_match.match_pass@3" in shown and "exact_match.match_pass^3" in shown
     assert "variance between the answers to one question: exact_match.match 0.067" in shown
-    # Twenty questions are few for a gate, and sixty answers to them are no more.
+    # Sixty answers to twenty questions are twenty units.
     gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--json")
     [rule, *_] = json.loads(gated.stdout)["rules"]
-    assert (gated.returncode, rule["outcome"], rule["n"]) == (3, "INCONCLUSIVE", 20)
+    assert (gated.returncode, rule["outcome"], rule["n"]) == (1, "FAIL", 20)
+    assert -0.6 < rule["low"] < rule["value"] < rule["high"] < -0.05
     assert rule["value"] == pytest.approx(7 / 15 - 11 / 15)
 
 

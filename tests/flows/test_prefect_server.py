@@ -132,17 +132,11 @@ def test_a_server_for_a_team_has_the_names_that_it_is_given(monkeypatch):
     assert [asyncio.run(status(host)) for host in hosts] == [200, 200, 200, 200, 403]
 
 
-def test_no_automation_starts_a_run_with_parameters_of_an_event():
-    actions = [
-        action
-        for file in sorted((ROOT / "deployments/automations").glob("*.yaml"))
-        for automation in yaml.safe_load(file.read_text(encoding="utf-8"))["automations"]
-        for action in automation["actions"]
-    ]
-    starting = [action for action in actions if action["type"] == "run-deployment"]
-    assert starting
-    assert [action for action in starting if "{{" in json.dumps(action["parameters"])] == []
-    assert [action for action in starting if "home" in action["parameters"]] == []
+def test_no_event_starts_a_run_with_parameters_of_its_own():
+    deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    parameters = [trigger["parameters"] for one in deployments for trigger in one.get("triggers", ())]
+    assert parameters
+    assert [one for one in parameters if "{{" in json.dumps(one) or "home" in one] == []
 
 
 # ----- A real server
