@@ -310,6 +310,11 @@ class RuleStatistic:
     counts: tuple[Count, Count] | None = None
     bounds: tuple[float, float] = (-1.0, 1.0)
 
+    @property
+    def _is_one_unit(self) -> bool:
+        """Whether there is a single independent unit, from which no interval follows."""
+        return self.n < 2 or self.n_clusters == 1
+
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of the difference or of the mean, by the methods of reports and comparisons."""
         if self.counts:
@@ -325,7 +330,7 @@ class RuleStatistic:
 
         This equals a comparison with the end of the interval, and is much faster than finding it.
         """
-        if self.n < 2 or self.n_clusters == 1:
+        if self._is_one_unit:
             return False
         if self.binary and self.codes is None:
             if self.means and not self.counts:
@@ -456,7 +461,7 @@ class PercentileStatistic(RuleStatistic):
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The floors that the percentile is neither shown to lie above nor below; infinite where there is no end."""
-        if self.n < 2 or self.n_clusters == 1:
+        if self._is_one_unit:
             return None
         values = np.unique(self.changes)
         above = bisect_left(values, True, key=lambda floor: not self.beyond(floor, 1, level))
@@ -466,14 +471,17 @@ class PercentileStatistic(RuleStatistic):
 
     def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
-        if self.n < 2 or self.n_clusters == 1:
+        if self._is_one_unit:
             return False
-        reached = (self.changes >= floor).astype(np.float64)
-        return _lies_beyond(proportion_interval(reached, self.codes, level), self.share, sign)
+        return _lies_beyond(proportion_interval(self._reaching(floor), self.codes, level), self.share, sign)
+
+    def _reaching(self, floor: float) -> Floats:
+        """1 for each score that reaches a floor, else 0."""
+        return (self.changes >= floor).astype(np.float64)
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 %."""
-        reached = (self.changes >= floor).astype(np.float64)
+        reached = self._reaching(floor)
         share = float(reached.mean())
         return needed_to_pass(reached, self.codes, self.share, share, binary=True, bounds=(0.0, 1.0))
 
@@ -498,7 +506,7 @@ class RelativeStatistic(RuleStatistic):
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The floors that the relative difference is neither shown to lie above nor below."""
-        if self.n < 2 or self.n_clusters == 1:
+        if self._is_one_unit:
             return None
         return Interval(self._end(1, level), self._end(-1, level), "relative")
 
@@ -516,7 +524,7 @@ class RelativeStatistic(RuleStatistic):
 
     def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
-        if self.n < 2 or self.n_clusters == 1:
+        if self._is_one_unit:
             return False
         old, new = self.scores
         changes = new - (1 - floor) * old
