@@ -55,7 +55,7 @@ _TOKEN = re.compile(
 )
 _CALENDAR_NAMES = json.loads(Path(__file__).with_name("calendar_names.json").read_text(encoding="utf-8"))
 """The names of months and days by language."""
-_LANGUAGES = {"07": "de", "09": "en", "0a": "es", "0c": "fr", "10": "it", "13": "nl", "16": "pt"}
+_LANGUAGES: dict[str, str] = {names["number"]: language for language, names in _CALENDAR_NAMES.items()}
 """Languages by the last two digits of the number that Windows has for a country's version of them."""
 SHOWN_OTHERWISE = ("mm-dd-yy", "m/d/yy h:mm")
 """The formats of dates without a choice: each computer shows them in the order of its own country."""

@@ -16,7 +16,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.cells import UnreadableCell
-from answerkey.tasks.load.plain import ShortenedList, as_json, as_list, spells_list
+from answerkey.tasks.load.plain import ShortenedList, as_list, spelled, spells_list
 from answerkey.tasks.load.rows import Record
 
 KEYS: tuple[Key, ...] = get_args(Key)
@@ -72,7 +72,8 @@ class ColumnMap:
     guessed: tuple[Key, ...]
     references_as: str = "text"
     """What a reference is that spells a list, as JSON or as Python prints it: one `text`, or a `list` of references;
-    `quoted`: a list, if all that is in it are texts in quotes, or objects; else what stands between references."""
+    `quoted`: a list, if all that is in it are texts in quotes, or objects; `lists`: a list, for all of the first are;
+    else what stands between references."""
 
     @property
     def description(self) -> str:
@@ -151,11 +152,12 @@ def complete(
         if took and "scores" not in paths and "answer" in {**paths, **guessed}:
             guessed["scores"] = "\n".join(took)
     found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
-    # A format knows what is a list, and what a text that spells one.
-    quoted = not made and any(
-        _spelling(text) in ("texts", "shortened") for _, text in _texts_of(records, found, *_LISTS)
-    )
-    return replace(found, references_as=references_as or ("quoted" if quoted else "text"))
+    if not references_as:
+        # A format knows what is a list, and what a text that spells one.
+        spellings = {_spelling(text) for _, text in _texts_of(records, found, *_LISTS) if not is_blank(text)}
+        are_lists = "texts" in spellings and spellings <= {"texts", "list", "shortened"}
+        references_as = "text" if made else "lists" if are_lists else "quoted"
+    return replace(found, references_as=references_as)
 
 
 def check_units(names: Iterable[str], source: str) -> None:
@@ -180,20 +182,22 @@ def _texts_of(records: Iterable[Record], columns: ColumnMap, *keys: Key) -> Iter
                         yield number, text
 
 
-def _spelling(text: str) -> Literal["", "list", "texts", "shortened"]:
-    """Whether a text spells a list, one of texts in quotes or objects, or one printed without some of its items."""
+def _spelling(text: str) -> Literal["", "list", "texts", "shortened", "object", "broken"]:
+    """Whether a text spells a list, one of texts in quotes or objects, one that cannot be read, or an object."""
     if not spells_list(text):
         return ""
     try:
-        found = as_list(text)
+        found = spelled(text)
     except ShortenedList:
         # So that its row is refused, and not scored with a part of its references
         return "shortened"
     except ValueError:
         return ""
-    if not isinstance(found, list):
-        return ""
-    return "texts" if _are_texts(text, found) else "list"
+    if isinstance(found, list):
+        return "texts" if _are_texts(text, found) else "list"
+    if isinstance(found, Mapping):
+        return "object"
+    return "broken" if re.match(r"\s*\[.*[,'\"]", text, re.DOTALL) else ""
 
 
 def _are_texts(text: str, items: Sequence[Any]) -> bool:
@@ -274,7 +278,7 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
         with_it = [(row, text) for row, text in single if separator in text.strip()]
         parts = [part.strip() for _, text in with_it for part in text.strip().split(separator)]
-        if with_it and len(with_it) * 10 >= len(single) and all(0 < len(part) <= _LONGEST_PART for part in parts):
+        if with_it and len(with_it) * 10 >= len(single) and all(len(part) <= _LONGEST_PART for part in parts):
             row, text = with_it[0]
             notes.append(
                 f"references that may be several are read as one text (row {row}: {_short(text)!r}); {option} "
@@ -284,25 +288,35 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     if columns.references_as == "list":
         return notes
 
-    # There are texts that spell lists
-    spelled = [(row, text, _spelling(text)) for row, text in _texts_of(records, columns, *_LISTS)]
-    lists = [
-        (row, text, spelling == "texts" and columns.references_as == "quoted")
-        for row, text, spelling in spelled
-        if spelling in ("list", "texts")
-    ]
-    for row, text in [(row, text) for row, text, is_split in lists if is_split][:1]:
-        parts = as_texts(text, "quoted")
-        read_as = " and ".join(map(repr, parts)) or "no reference"
-        notes.append(
-            f"references that spell a list of texts are read as that list (row {row}: {_short(text)} as "
-            f"{_short(read_as)}); {option} references-as=text keeps them as they stand"
-        )
-    for row, text in [(row, text) for row, text, is_split in lists if not is_split][:1]:
-        notes.append(
-            f"references that look like a list are read as one text (row {row}: {_short(text)}); {option} "
-            "references-as=list makes each item a reference"
-        )
+    # The first text of each spelling
+    first: dict[str, tuple[int, str]] = {}
+    for row, text in _texts_of(records, columns, *_LISTS):
+        spelling = _spelling(text)
+        is_one_text = spelling == "texts" and columns.references_as == "text"
+        first.setdefault("list" if is_one_text else spelling, (row, text))
+    if "texts" in first:
+        row, text = first["texts"]
+        # What cannot be read is refused with its row
+        with suppress(ValueError):
+            read_as = " and ".join(map(repr, as_texts(text))) or "no reference"
+            notes.append(
+                f"references that spell a list of texts are read as that list (row {row}: {_short(text)} as "
+                f"{_short(read_as)}); {option} references-as=text keeps them as they stand"
+            )
+    if columns.references_as == "lists":
+        return notes
+    remedies = {
+        "list": f"{option} references-as=list makes each item a reference",
+        "broken": "write it as JSON does",
+    }
+    if not any(_spelling(text) == "object" for _, text in _texts_of(records, columns, "answer")):
+        remedies["object"] = f"{option} references=COLUMN.KEY reads what is in it"
+    for kind, (row, text) in first.items():
+        if kind in remedies:
+            noun = "an object" if kind == "object" else "a list"
+            notes.append(
+                f"references that look like {noun} are read as one text (row {row}: {_short(text)}); {remedies[kind]}"
+            )
     return notes
 
 
@@ -426,6 +440,24 @@ def is_usual(name: str) -> bool:
     return _plainly(name) in _USUAL
 
 
+def column_name(text: str) -> str:
+    """Return the name of a column of a table: on one line, and without what cannot be seen.
+
+    >>> column_name(" Expected\\nanswer "), column_name("\u200bid\xa0")
+    ('Expected answer', 'id')
+    """
+    return " ".join(text.translate(dict.fromkeys(map(ord, "\ufeff\u200b"))).split())
+
+
+def is_row(cells: Sequence[Any], names: Sequence[str]) -> bool:
+    """Tell whether cells may be a row below these names, and not the names again, or a line of dashes below them.
+
+    >>> [is_row(cells, ["id", "answer"]) for cells in (["1", "x"], ["id", "answer"], ["---", ":--:"])]
+    [True, False, False]
+    """
+    return list(cells) != list(names) and not all(re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells if cell)
+
+
 def header_at(rows: Iterable[Sequence[str]]) -> int:
     """The index of the row with the names of columns: the first with two usual ones, if only shorter rows are above it.
 
@@ -511,7 +543,7 @@ def lookup(record: Record, path: str) -> Any:
     for start in range(len(way)):
         here = reached.get(start)
         if isinstance(here, str):
-            here = as_json(here)
+            here = spelled(here)
         if isinstance(here, list):
             if way[start].isdecimal() and int(way[start]) < len(here):
                 reached[start + 1] = here[int(way[start])]
@@ -620,8 +652,8 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
         return [part.strip() for part in found.split(_SEPARATORS[spelled_as]) if part.strip()]
     if isinstance(found, str) and spells_list(found) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
-        spelled = as_list(found)
-        found = spelled if spelled_as == "list" or _are_texts(found, spelled) else found
+        items = as_list(found)
+        found = items if spelled_as in ("list", "lists") or _are_texts(found, items) else found
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
 
@@ -644,7 +676,7 @@ def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
 
 
 def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
-    """The text of a key.
+    """The text of a key, without lone surrogates.
 
     Raises:
         ValueError: it is not a text.
@@ -652,7 +684,7 @@ def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
     if key not in paths:
         return None
     try:
-        return as_text(value(record, paths[key]))
+        return clean(as_text(value(record, paths[key])))
     except ValueError as error:
         raise ValueError(f"{key} ({paths[key]}) {error}") from error
 

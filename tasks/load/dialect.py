@@ -278,6 +278,8 @@ def find_dialect(file: Path) -> Dialect:
         has_quotes = "quote" in signs
         dialect = replace(dialect, skips_blanks="blank before quote" in signs and not has_quotes)
         dialects.append(dialect)
+        if "blank before quote" in signs and has_quotes:
+            dialects.append(replace(dialect, skips_blanks=True))
         if "backslash before quote" in signs:
             is_lone = "lone backslash" in signs
             dialects.append(replace(dialect, escapes_quotes=True, escapes_backslashes=not is_lone))

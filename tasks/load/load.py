@@ -172,6 +172,10 @@ def load(source: Source, out: Path) -> Loaded:
         releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
         answers_there = f", {n_rows:,} answers" if n_rows else ""
         notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{answers_there}")
+    notes += [
+        f"{_name(source.answers)}: {path} is left out where it is no number, such as {text[:40]!r}"
+        for path, text in stager.no_numbers.items()
+    ]
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
@@ -254,7 +258,7 @@ def _stager_of(
     def answer_ids() -> Iterator[tuple[str | None, str]]:
         for raw in again():
             with suppress(ValueError):
-                sample_id = clean(text_at(raw.record or {}, columns.paths, "id"))
+                sample_id = text_at(raw.record or {}, columns.paths, "id")
                 if sample_id is not None:
                     yield raw.file, sample_id
 
@@ -498,6 +502,8 @@ class Stager:
     """Whether each filter that read the outputs is a release, called after the one that wrote them."""
     releases: set[str] = field(default_factory=set, compare=False)
     """The first `_MOST_RELEASES` releases that rows name."""
+    no_numbers: dict[str, str] = field(default_factory=dict, compare=False)
+    """The first texts where a score is expected that are none, by path."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
     """The columns of records, by the names in them."""
 
@@ -523,7 +529,7 @@ class Stager:
         reference = own
         if self.known is not None:
             if isinstance(self.known, ReferenceJoin):
-                known = self.known.find(own.sample_id, raw.file)
+                known = self.known.find(own.sample_id, raw.file, own.question)
             else:
                 known = self.known.get(own.sample_id or "")
             # An id that it lacks has no references, and validation says so
@@ -533,20 +539,23 @@ class Stager:
             reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
-        answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
+        answer, release = (text_at(record, paths, key) for key in ("answer", "release"))
         release = None if release is None else release_name(release)
         unnamed = self.by_file.get(raw.file or "") or self.default_release or None
         if release and len(self.releases) < _MOST_RELEASES:
             self.releases.add(release)
         named = self.release or (unnamed if release is None else release)
-        missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
+        missing = text_at(record, paths, "missing_because") if is_blank(answer) else None
         missing = missing or shown_error
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references
         given: dict[str, float] = {}
         for path in paths["scores"].split("\n") if "scores" in paths else ():
-            given |= given_at(record, path)
+            numbers = given_at(record, path)
+            if not numbers and isinstance(cell := value(record, path), str) and not is_blank(cell):
+                self.no_numbers.setdefault(path, cell)
+            given |= numbers
         slices = []
         of_reference = dict(reference.slices)
         for path in self.columns.slices:
@@ -566,8 +575,8 @@ class Stager:
             "question": question,
             "answer": answer,
             "missing_because": missing,
-            "finish_reason": clean(text_at(record, paths, "finish_reason")) if "finish_reason" in paths else None,
-            "repeat": repeat_of(clean(text_at(record, paths, "repeat"))) if "repeat" in paths else "1",
+            "finish_reason": text_at(record, paths, "finish_reason"),
+            "repeat": repeat_of(text_at(record, paths, "repeat")),
             "references": reference.references,
             "facts": reference.facts,
             "context": context,
@@ -575,7 +584,7 @@ class Stager:
             "columns": [*others.items()] or None,
             "given": sorted(given.items()) or None,
             "cluster": reference.cluster,
-            "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
+            "label": text_at(record, paths, "label"),
             "correct": None,
             "slices": slices,
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release.

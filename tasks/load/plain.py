@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,36 +36,12 @@ _MARKS: Mapping[bytes, str] = {
 }  # fmt: skip
 """By the byte order mark at the start; one of UTF-16 begins one of UTF-32."""
 
-_CODE_PAGES = (
-    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp866", "cp932",
-    "euc_jp", "gb18030", "big5", "cp949",
-)  # fmt: skip
+_KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text(encoding="utf-8"))
+_CODE_PAGES: list[str] = _KINDS["code_pages"]
 """What programs still write that write no UTF-8."""
-
-_LETTERS = (
-    "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíóúüñªº", "àáâãçéêíóôõúü", "àèéìíòóù", "åäöé", "æøåé", "áðéíóúýþæö", "ëïéóöü",
-    "ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîșțşţ", "čćđšž", "çğıi̇öşüâî", "ąčęėįšųūž",
-    "āčēģīķļņšūž", "äõöüšž",
-)  # fmt: skip
+_LETTERS: Sequence[str] = _KINDS["letters"]
 """The letters beyond ASCII of languages in Latin script, a text per language."""
-
-_BINARY: Mapping[bytes, tuple[str, str, tuple[str, ...]]] = {
-    b"PAR1": ("a Parquet file", "name it .parquet", PARQUET),
-    b"ARROW1": ("an Arrow file", "name it .arrow", ARROW),
-    b"FEA1": ("a Feather file of version 1, which is obsolete", "save it as Parquet", ()),
-    b"PK\x03\x04": ("a zip archive or a workbook", "name a workbook .xlsx, and unpack an archive", (*EXCEL, ".eval")),
-    b"\xd0\xcf\x11\xe0": (
-        "a workbook with a password, or one of Excel 97", "save it as .xlsx without a password", (),
-    ),
-    b"\x1f\x8b": ("compressed by gzip", "add .gz to its name", (".gz",)),
-    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "add .zst to its name", (".zst",)),
-    b"BZh": ("compressed by bzip2", "decompress it", ()),
-    b"\xfd7zXZ": ("compressed by xz", "decompress it", ()),
-    b"SQLite format 3": ("an SQLite database", "export its table as CSV or Parquet", ()),
-    b"%PDF-": ("a PDF", "export the table in it as CSV", ()),
-    b"\x80\x04\x95": ("a Python pickle, which could run anything", "save it as Parquet or JSON Lines", ()),
-    b"\x80\x05\x95": ("a Python pickle, which could run anything", "save it as Parquet or JSON Lines", ()),
-}  # fmt: skip
+_BINARY = {magic.encode("latin-1"): about for magic, *about in _KINDS["binary"]}
 """By its first bytes: what a file is, what to do if its name says otherwise, and the endings that it may have."""
 
 
@@ -98,21 +74,16 @@ def decompressed(file: Path) -> Iterator[bytes]:
     Raises:
         UserError: it is not compressed, or cut off or damaged.
     """
+    import pyarrow as pa
+
     check_kind(file)
+    is_gzip = file.suffix.lower() == ".gz"
     try:
-        with _opened(file) as content:
+        with gzip.open(file) if is_gzip else pa.CompressedInputStream(pa.OSFile(str(file)), "zstd") as content:
             while piece := content.read(_PIECE):
                 yield piece
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{file}: cut off or damaged ({error}); copy it again from its source") from error
-
-
-def _opened(file: Path) -> Any:
-    if file.suffix.lower() == ".gz":
-        return gzip.open(file)
-    import pyarrow as pa
-
-    return pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
 
 
 def check_kind(file: Path) -> None:
@@ -237,7 +208,7 @@ def _told(sample: bytes) -> tuple[str, list[str]]:
     from charset_normalizer import from_bytes
 
     found = from_bytes(
-        sample, cp_isolation=list(_CODE_PAGES), threshold=0.3, preemptive_behaviour=False, language_threshold=0.0,
+        sample, cp_isolation=_CODE_PAGES, threshold=0.3, preemptive_behaviour=False, language_threshold=0.0,
         enable_fallback=False,
     )  # fmt: skip
     likely = [one for one in found if one.chaos < 0.1]
@@ -306,7 +277,8 @@ def _marked(head: bytes) -> str | None:
 _STRING = r"""(?:'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+")"""
 _ITEM = re.compile(rf"({_STRING}|(?<![:\w.+-])[\w.+-]++|\])(\s+(?=[\['\"\w.+-]))?", re.DOTALL)
 """An item of a list, with the gap to the next one if there is no comma between them."""
-_LIST_START = re.compile(r"\s*(?:(?:np\.|numpy\.)?array\(\s*)?\[")
+_LIST_START = re.compile(r"""\s*(?:(?:np\.|numpy\.)?array\(\s*)?(?:\[|[({]\s*["'])""")
+"""How a list begins, or a tuple or a set of texts."""
 
 
 class ShortenedList(ValueError):
@@ -356,24 +328,30 @@ def as_json(text: str) -> Any:
 
 
 def spells_list(text: str) -> bool:
-    """Tell whether a text begins like a list, or like an array as numpy prints it."""
+    """Tell whether a text begins like a list, a tuple or set of texts, or an array as numpy prints it."""
     return _LIST_START.match(text) is not None
 
 
 def as_list(text: str) -> Any:
-    """The list that a text holds as JSON, or as Python or numpy prints it; where it is none, the text.
+    """The list that a text spells, as `spelled` reads it; where it is none, the text."""
+    parsed = spelled(text)
+    return parsed if isinstance(parsed, list) else text
+
+
+def spelled(text: str) -> Any:
+    """The list or object that a text holds as JSON, or as Python or numpy prints it; where it is none, the text.
 
     Raises:
         KeyTwice: an object in it has a key twice.
         ShortenedList: numpy left items out when it printed the list.
 
-    >>> as_list("['a', None]"), as_list("[sic]"), as_list("[{1: 'a', '1': 'b'}]")
-    (['a', None], '[sic]', [{1: 'a', '1': 'b'}])
-    >>> as_list("['a' 'b']"), as_list("array(['a', 'b'], dtype=object)"), as_list("[1.50 2]")
+    >>> spelled("['a', None]"), spelled("[sic]"), spelled("{1: 'a', '1': 'b'}"), spelled("('b', 'a')")
+    (['a', None], '[sic]', {1: 'a', '1': 'b'}, ['b', 'a'])
+    >>> spelled("['a' 'b']"), spelled("array(['a', 'b'], dtype=object)"), spelled("[1.50 2]")
     (['a', 'b'], ['a', 'b'], ['1.50', '2'])
     """
     parsed = as_json(text)
-    if isinstance(parsed, list):
+    if isinstance(parsed, list | dict):
         return parsed
     try:
         # pandas writes lists into CSV files the way Python prints them, and arrays as numpy does: without commas
@@ -389,7 +367,7 @@ def as_list(text: str) -> Any:
         raise
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
-    return parsed if isinstance(parsed, list) else text
+    return parsed if isinstance(parsed, list | dict) else text
 
 
 def _with_commas(text: str) -> str:
@@ -406,7 +384,12 @@ def _with_commas(text: str) -> str:
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes what numpy's types are made of in their place: `array([...])`, `np.str_('a')`, `nan`."""
+    """Takes what types are made of in their place: `array([...])`, `np.str_('a')`, `nan`, tuples and sets."""
+
+    def visit_Tuple(self, node: ast.Tuple | ast.Set) -> Any:
+        return self.visit(ast.List(node.elts, ast.Load()))
+
+    visit_Set = visit_Tuple
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         name = ast.unparse(node.func).rpartition(".")[2]

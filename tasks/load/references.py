@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,14 +75,25 @@ class ReferenceJoin:
         self._answer_ids = answer_ids
         self._matches: dict[str | None, dict[str, str]] | None = None
         self._known_ids: dict[str, set[str]] = {}
-        self._n_exact = 0
+        self._n_exact = self._n_other_questions = 0
+        self._other_question = ""
         self._joined: dict[str, str] = {}
         self._unjoined: dict[str, None] = {}
 
-    def find(self, sample_id: str | None, file: str | None) -> Reference | None:
-        """Return the reference of an id of one of the files of answers."""
+    def find(self, sample_id: str | None, file: str | None, question: str | None) -> Reference | None:
+        """Return the reference of an id of one of the files of answers, which may have the question as well."""
         if sample_id is None:
             return None
+        reference = self._joined_with(sample_id, file)
+        known = (reference and reference.question) or ""
+        if question and question != known and not _are_alike(question, known):
+            self._n_other_questions += 1
+            self._other_question = (
+                self._other_question or f"{sample_id!r} is {question[:60]!r}, and there {known[:60]!r}"
+            )
+        return reference
+
+    def _joined_with(self, sample_id: str, file: str | None) -> Reference | None:
         reference = self._table.get(sample_id)
         if reference is not None:
             self._n_exact += 1
@@ -118,7 +130,18 @@ class ReferenceJoin:
                 f"none of its ids is in {references}: {unjoined!r} for instance, and there {known_id!r}; name the "
                 "column that both files have with --map id= and --map-references id="
             )
+        if self._other_question:
+            notes.append(
+                f"{self._n_other_questions:,} answers have another question than {references} has under their id, so "
+                f"that ids may be mixed up: {self._other_question}"
+            )
         return [f"{answers}: {note}" for note in notes]
+
+
+def _are_alike(question: str, other: str) -> bool:
+    """Tell whether one of two questions has the other within it, as a prompt has."""
+    first, second = (re.sub(r"\W+", "", text).casefold() for text in (question, other))
+    return first in second or second in first
 
 
 class Reference(NamedTuple):
@@ -175,11 +198,11 @@ def sample_fields(record: Record, columns: ColumnMap) -> dict[str, Any]:
     """
     paths = columns.paths
     return {
-        "sample_id": clean(text_at(record, paths, "id")),
-        "question": clean(text_at(record, paths, "question")),
+        "sample_id": text_at(record, paths, "id"),
+        "question": text_at(record, paths, "question"),
         "references": texts_at(record, columns, "references"),
         "facts": texts_at(record, columns, "facts"),
-        "cluster": clean(text_at(record, paths, "cluster")),
+        "cluster": text_at(record, paths, "cluster"),
         "context": context_of(record, columns),
         "incorrect_references": texts_at(record, columns, "incorrect_references"),
     }

@@ -7,12 +7,14 @@ import itertools
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.plain import JSON, KeyTwice
+from answerkey.tasks.load.remote import first_line
 
 Record = Mapping[str, Any]
 """A row by the names of its columns."""
@@ -35,6 +37,17 @@ class Raw(NamedTuple):
     document: bool = False
     file: str | None = None
     file_row: int | None = None
+
+
+def check_names(names: Sequence[str], file: object) -> None:
+    """Check that no two columns of a table have one name, whatever its case.
+
+    Raises:
+        UserError: two have.
+    """
+    alike = Counter(map(str.casefold, names))
+    if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
+        raise UserError(f"{file}: several columns are called {', '.join(twice)}; rename all but one")
 
 
 def read_lines(file: Path) -> Iterator[Raw]:
@@ -99,16 +112,15 @@ def read_arrow(file: Path) -> Iterator[Raw]:
     try:
         with pa.memory_map(str(file)) as source:
             reader = pa.ipc.open_file(source) if framed else pa.ipc.open_stream(source)
-            names = reader.schema.names
-            if twice := sorted({name for name in names if names.count(name) > 1}):
-                raise UserError(f"{file}: several columns are called {', '.join(twice)}; rename all but one")
+            check_names(reader.schema.names, file)
             for batch in map(reader.get_batch, range(reader.num_record_batches)) if framed else reader:
                 # Places in a damaged file may lead out of it, and out of the memory of this process.
                 batch.validate(full=True)
                 yield from (Raw(next(numbers), record) for record in batch.to_pylist())
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        why = str(error).strip().split("\n", 1)[0]
-        raise UserError(f"{file}: not an Arrow file, or cut off or damaged ({why}); write it again") from error
+        raise UserError(
+            f"{file}: not an Arrow file, or cut off or damaged ({first_line(error)}); write it again"
+        ) from error
 
 
 def read_archive(file: Path) -> Iterator[Raw]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError, listed
+from answerkey.tasks.load.columns import column_name, is_row
 from answerkey.tasks.load.dialect import BadRecord, RecordReader, find_dialect
 from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
-from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.rows import Raw, check_names
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, one_file, scratch, session, time_limit
 
@@ -39,10 +40,7 @@ def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
 
     # What is damaged is said where the rows are read
     with suppress(pa.ArrowException, OSError, UnicodeDecodeError):
-        names = pq.read_schema(file).names
-        alike = Counter(map(str.casefold, names))
-        if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
-            raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
+        check_names(pq.read_schema(file).names, file)
     with scratch(work) as connection:
         try:
             yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
@@ -71,7 +69,7 @@ def read_csv(file: Path, work: Path) -> Iterator[Raw]:
         for row, record in enumerate(records, start=1):
             if isinstance(record, BadRecord):
                 yield Raw(row, None, record.error, record.text)
-            else:
+            elif any(record) and is_row(record, header):
                 yield Raw(row, dict(zip(names, [cell or None for cell in record], strict=True)))
     # Before anything is scored: nobody could tell which rows are missing
     if doubt := reader.doubt():
@@ -87,14 +85,10 @@ def _column_names(header: list[str], file: Path) -> list[str]:
     Raises:
         UserError: several columns have one name.
     """
-    header = [name.strip() or f"column{index}" for index, name in enumerate(header)]
-    n_by_name = Counter(map(str.casefold, header))
-    twice = [name for name, n in n_by_name.items() if n > 1]
+    header = [column_name(name) or f"column{index}" for index, name in enumerate(header)]
     # promptfoo has columns of the same names after each of its outputs, which are called [PROVIDER] PROMPT.
     n_outputs = sum(bool(re.match(r"\[[^\]]+\]", name)) for name in header)
-    if any(n_by_name[name] != n_outputs for name in twice):
-        called = list(dict.fromkeys(name for name in header if name.casefold() in twice))
-        raise UserError(f"{file}: several columns are called {listed(called)}; rename all but one")
+    check_names([name for name in header if header.count(name) != n_outputs], file)
     names: list[str] = []
     n_before = Counter[str]()
     for name in header:

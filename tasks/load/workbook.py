@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.cells import SHOWN_OTHERWISE, UnreadableCell, UnshownError, shown_number, shown_text
-from answerkey.tasks.load.columns import header_at
+from answerkey.tasks.load.columns import column_name, header_at, is_row
+from answerkey.tasks.load.remote import first_line
+from answerkey.tasks.load.rows import check_names
 
 Row = tuple[int, Mapping[str, Any] | None, str | None]
 """The number of a row below the header, from 1, and its record, or why it cannot be read."""
@@ -56,19 +57,9 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
                 book.close()
     except UserError:
         raise
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        RuntimeError,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        OSError,
-        EOFError,
-        SyntaxError,
-    ) as error:
-        why = str(error).strip().split("\n", 1)[0] or type(error).__name__
+    except Exception as error:
+        # Of a damaged file, openpyxl raises whatever its parts stumble on
+        why = first_line(error) or type(error).__name__
         raise UserError(f"{file}: not a workbook, or cut off or damaged ({why}); save it again") from error
 
 
@@ -100,7 +91,12 @@ def _occurs(file: Path, folder: str, mark: bytes) -> bool:
         return any(re.search(mark, archive.read(name)) for name in parts)
 
 
-def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Row]:
+def _header(file: Path, sheet: Any, notes: list[str]) -> tuple[int, list[str]]:
+    """Return the number of the row with the names of the columns, and those, empty where there is none.
+
+    Raises:
+        UserError: there is no row, or columns share a name.
+    """
     first = _first(sheet)
     if first is None:
         raise UserError(f"{file}: no rows in the sheet {sheet.title!r}; it needs at least one")
@@ -108,14 +104,17 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
     above = [["" if value is None else str(value) for value in row] for row in top]
     if header := header_at(above):
         notes.append(left_out(" ".join(" ".join(cells) for cells in above[:header])))
-    first += header
-    rows = sheet.iter_rows(min_row=first)
-    names = [None if cell.value is None else str(_seen(cell)).strip() for cell in next(rows)]
+    cells = next(sheet.iter_rows(min_row=first + header))
+    names = ["" if cell.value is None else column_name(str(_seen(cell))) for cell in cells]
+    check_names([name for name in names if name], f"{file}::{sheet.title}")
+    return first + header, names
+
+
+def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Row]:
+    first, names = _header(file, sheet, notes)
     given = [name for name in names if name]
-    if twice := sorted({name for name in given if given.count(name) > 1}):
-        raise UserError(
-            f"{file}: several columns of the sheet {sheet.title!r} are called {', '.join(twice)}; rename all but one"
-        )
+    # pandas writes the numbers of rows in a first column without a name
+    names[0] = names[0] or "column0"
     merged = [one for one in merged if one.min_row > first and one.max_row > one.min_row]
     if merged:
         notes.append("a merged cell has its value in each of its rows")
@@ -124,7 +123,7 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
     # A program that asks Excel to compute all anew on opening has written 0 where it knows no value
     is_stale = _occurs(file, "xl/workbook.xml", b'fullCalcOnLoad="(1|true)"')
     has_local_dates = False
-    for number, cells in enumerate(rows, start=1):
+    for number, cells in enumerate(sheet.iter_rows(min_row=first + 1), start=1):
         computed = _not_computed(cells, next(formulas, ()), is_stale)
         filled = [
             (cell, computed.get(column))
@@ -145,7 +144,10 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
         for cell, formula in filled:
             record[names[cell.column - 1]] = _seen(cell, formula)
             has_local_dates |= cell.number_format in SHOWN_OTHERWISE
-        yield number, record, None
+        if is_row([column_name(str(cell)) for cell in record.values()], given):
+            yield number, record, None
+    if _occurs(file, "xl/worksheets/", b'<row [^>]*hidden="(1|true)"'):
+        notes.append("rows that are hidden or filtered out are read like all others")
     if has_local_dates:
         notes.append(f"dates that each computer shows in its own order are read as {SHOWN_OTHERWISE[0]}")
 

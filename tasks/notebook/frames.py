@@ -10,7 +10,7 @@ from answerkey.metrics_core.errors import UserError, did_you_mean, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, truth
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.columns import ColumnMap, clean, complete, release_name, repeat_of, text_at
+from answerkey.tasks.load.columns import ColumnMap, complete, release_name, repeat_of, text_at
 from answerkey.tasks.load.references import sample_fields
 
 _BATCH = 5_000
@@ -76,7 +76,7 @@ def samples_by_release(
     for number, row in rows:
         try:
             sample = _sample(number, row, columns, others)
-            release = release_name(clean(text_at(row, columns.paths, "release")) or "")
+            release = release_name(text_at(row, columns.paths, "release") or "")
             key = (release, sample.sample_id, repeat_of(text_at(row, columns.paths, "repeat")))
             if (earlier := first_rows.setdefault(key, number)) != number:
                 raise ValueError(

@@ -7,8 +7,10 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics_core.sample import content_hash, sample_key
@@ -174,51 +176,26 @@ RELEASE_RULES = (
 
 def row_rules(contract: Contract) -> tuple[Rule, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
-    lengths = (
-        _length("answer", contract.max_answer_chars),
-        _length("reference", contract.max_reference_chars),
-        _length("question", contract.max_question_chars),
-    )
-    return (
-        Rule("id_present", "critical", "id_blank", "every row has an id", "without an id",
-             reason=_fixed("the id is missing or blank")),
-        Rule("release_present", "critical", "release_blank", "every row has a release", "without a release",
-             reason=_fixed("the release is missing or blank")),
-        Rule("id_unique", "critical", "id_clash", "no id occurs twice in a release, but for repeats",
-             "whose id occurs more than once in the release", reason=_repeated),
-        Rule("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
-             "whose question, references (right or wrong), facts or cluster differ from other rows of the same id",
-             reason=_inconsistent),
-        *([_NO_REFERENCES] if contract.references == "required" else []),
-        *lengths,
-        Rule("encoding", "critical", "damaged", "no text holds broken characters",
-             "with broken characters (U+FFFD or control characters)", reason=_damaged),
-        Rule("error_page", "critical", "failed_call", "no answer is an error message",
-             "with an error message in place of an answer", reason=_error_text),
-        Rule("truncated_answer", "critical", "cut", "no answer was cut off",
-             "whose answer was cut off", reason=_cut_off),
-        Rule("label_boolean", "critical", "label_odd", "every label can be read as true or false",
-             "with a label that is neither true nor false", reason=_odd_label),
-        *([_REFERENCES_WANTED] if contract.references == "wanted" else []),
-        *_WARNINGS,
-    )  # fmt: skip
+    asked = contract.references
+    return tuple(_row_rule(entry, contract) for entry in _ROW_RULES if entry.get("references", asked) == asked)
 
 
-def _length(what: str, limit: int) -> Rule:
-    allowed = f"{limit:,} characters"
+def _row_rule(entry: Mapping[str, Any], contract: Contract) -> Rule:
+    """An entry of `rules.yml` as a rule."""
+    name, severity = entry["name"], entry.get("severity", "warning")
+    limit = getattr(contract, entry.get("limit", ""), 0)
+    holds, breaks = (entry[key].replace("{limit:,}", f"{limit:,}") for key in ("holds", "breaks"))
+    reason = _REASONS.get(name, lambda _row, marks: entry["reason"].format(**marks, limit=limit))
     return Rule(
-        f"length_{what}",
-        "critical",
-        f"{what}_chars",
-        f"no {what} is longer than {allowed}",
-        f"with {_a(what)} longer than {allowed}",
-        limit=limit,
-        reason=lambda _row, marks: f"{_a(what)} of {marks[f'{what}_chars']:,} characters, {limit:,} are allowed",
+        name,
+        severity,
+        entry["column"],
+        holds,
+        breaks,
+        limit,
+        reason if severity == "critical" else None,
+        entry.get("texts", ()),
     )
-
-
-def _fixed(reason: str) -> Reason:
-    return lambda row, marks: reason
 
 
 def _error_text(row: Row, marks: Marks) -> str:
@@ -283,83 +260,13 @@ def _odd_label(row: Row, marks: Marks) -> str:
     return f"the label {shown!r} is neither true nor false"
 
 
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
-_NO_REFERENCES = Rule(
-    "references_present",
-    "critical",
-    "references_blank",
-    "every row has a reference",
-    "without a reference",
-    reason=_fixed("every reference is missing or blank"),
-)
-_REFERENCES_WANTED = Rule(
-    "references_present",
-    "warning",
-    "references_blank",
-    "every row has a reference",
-    "without a reference: metrics that need one leave them undefined",
-)
-_LABEL_TEXTS = ("", "nan", "null", "none", "n/a", "na", "-")
-"""Texts that stand for "no label", in the order in which `measures.sql` numbers them from 1."""
-_NOTHING_TEXTS = ("nan", "null", "none", "n/a", "na", "undefined", "<na>")
-"""Texts that stand for "nothing", in that order."""
-
-
-_LABEL_MISSING = Rule(
-    "label_missing_text",
-    "warning",
-    "label_text",
-    "no label is a text that stands for a missing one",
-    "with the text {detail} instead of a label: they count as unlabelled",
-    texts=_LABEL_TEXTS,
-)
-_TEXTS_FOR_NOTHING = (
-    Rule(
-        "answer_missing_text",
-        "warning",
-        "answer_nothing",
-        "no answer is a text that stands for a missing one",
-        "with the text {detail} as the answer: it is scored as that text; leave the cell empty if there was no answer",
-        texts=_NOTHING_TEXTS,
-    ),
-    Rule(
-        "reference_missing_text",
-        "warning",
-        "reference_nothing",
-        "no reference is a text that stands for a missing one",
-        "with the text {detail} as a reference: answers are compared with that text",
-        texts=_NOTHING_TEXTS,
-    ),
-)
-_WARNINGS = (
-    _LABEL_MISSING,
-    *_TEXTS_FOR_NOTHING,
-    *(
-        Rule(name, "warning", column, holds, breaks)
-        for name, column, holds, breaks in (
-            ("blank_answer", "answer_blank", "every row has an answer",
-             "with a blank answer: a missing answer scores 0"),
-            ("unanswered", "unanswered", "every question got an answer",
-             "whose question got no answer: they have no score, and lower the coverage"),
-            ("mojibake", "misread", "no text looks wrongly decoded",
-             "with text that looks wrongly decoded, such as 'Ã©' for 'é', or with a byte order mark in it"),
-            ("think_block", "thinks", "no answer holds a <think> block",
-             "with a <think> block in the answer: it is scored as part of the answer"),
-            ("null_in_word", "null_in_word", "no word has 'null' in it",
-             "with 'null' inside a word: a replacement of 'nan' may have hit texts, as in 'finullce'"),
-            ("joined_references", "joined", "no single reference looks like several joined by '/', '|' or ';'",
-             "with one reference that looks like several joined by '/', '|' or ';': give them as a list"),
-            ("unfinished_answer", "unfinished", "no long answer ends mid-sentence",
-             "with a long answer that ends mid-sentence: was there a token limit?"),
-            ("right_and_wrong", "right_and_wrong", "no answer known to be right is known to be wrong as well",
-             "with the same text among the references and the answers known to be wrong"),
-            ("doubled_backslash", "doubled_backslash", "no text has doubled backslashes",
-             "with doubled backslashes: the text may have been escaped twice"),
-            ("citation_mark", "cited", "no answer has a citation mark glued to a word",
-             "with a citation mark such as [1] glued to a word of the answer"),
-        )
-    ),
-)  # fmt: skip
+_REASONS: Mapping[str, Reason] = {
+    "id_unique": _repeated,
+    "sample_consistent": _inconsistent,
+    "encoding": _damaged,
+    "error_page": _error_text,
+    "truncated_answer": _cut_off,
+    "label_boolean": _odd_label,
+}
+"""What words the reasons of rules that say more than a text."""
+_ROW_RULES = yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encoding="utf-8"))

@@ -142,9 +142,16 @@ def decoded(cell: Any) -> Any:
 
 def content(message: Any) -> Any:
     """The text of a chat message, or of the parts that its content consists of."""
-    found = message.get("content") if isinstance(message, Mapping) else message
+    found = message
+    if isinstance(message, Mapping):
+        # A model that refuses says so in a field of its own
+        found = message.get("refusal") or message.get("content")
     if isinstance(found, list):
-        parts = [part if isinstance(part, str) else part.get("text") for part in found if isinstance(part, str | dict)]
+        parts = [
+            part if isinstance(part, str) else part.get("text") or part.get("refusal")
+            for part in found
+            if isinstance(part, str | dict)
+        ]
         texts = [part for part in parts if isinstance(part, str)]
         return "\n".join(texts) if texts else None
     return found

@@ -13,6 +13,7 @@ from answerkey.tasks.load.formats.format import (
     Row,
     Unreadable,
     answer_in,
+    content,
     decoded,
     has,
     items,
@@ -119,8 +120,24 @@ def squad_question(made: Row, question: Record) -> Iterator[Row]:
     yield {**made, "incorrect_references": wrong} if wrong else made
 
 
-def viewed_row(made: Row, _item: Record) -> list[Row]:
-    """Return a row of the viewer of Hugging Face, which has the columns of its data set."""
+def each_choice(made: Row, record: Record) -> Iterator[Row]:
+    """Yield each of several answers to a request as one of its repeats."""
+    choices = items(value(record, "response.body.choices"))
+    if not choices:
+        yield made
+    for number, choice in enumerate(choices, start=1):
+        answer = content(choice.get("message"))
+        yield {**made, "answer": answer, "finish_reason": choice.get("finish_reason"), "repeat": number}
+
+
+def viewed_row(made: Row, item: Record) -> list[Row]:
+    """Return a row of the viewer of Hugging Face, which has the columns of its data set.
+
+    Raises:
+        ValueError: the viewer has cut off a cell.
+    """
+    if cut := item.get("truncated_cells"):
+        raise ValueError(f"{', '.join(cut)} cut off by the viewer; download the data set")
     return [dict(made["row"])]
 
 

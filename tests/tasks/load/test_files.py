@@ -46,7 +46,7 @@ def line(file, options, folder):
         return f"{first} | | | {_cell(f'`{said}`')} |"
     rows = rows_of(done.staged)
     named = re.compile(
-        ": (not used|not read|--release .* stands for|.* look like the answers|references that may be several)"
+        ": (not used|not read|--release .* stands for|.* look like the answers|references that (may|look)|rows that)"
     )
     rest = "; ".join(text.split(": ", 1)[1] for text in done.notes if named.search(text))
     counts = len(rows), len({row["release"] for row in rows}), sum(any(row["references"]) for row in rows)

@@ -146,47 +146,36 @@ def test_rows_without_an_id_and_a_known_name_of_the_question_are_told_apart_by_a
 
 
 SPELLINGS = {
-    "decimals": (
-        ["1", "2"],
-        ["1.0", "2.0"],
-        ["1.0", "2.0"],
-        "2 ids are spelled otherwise in r.jsonl, and joined: '1' is '1.0'",
-    ),
-    "decimals of the answers": (
-        ["1.0"],
-        ["1"],
-        ["1"],
-        "1 ids are spelled otherwise in r.jsonl, and joined: '1.0' is '1'",
-    ),
-    "zeros": (["7", "12"], ["007", "012"], ["007", "012"], "'7' is '007'"),
-    "blanks": (["1", " q-2"], [" 1 ", "q-2\n"], [" 1 ", "q-2\n"], "'1' is ' 1 '"),
-    "marks that cannot be seen": (["q1", "q2"], ["\ufeffq1", "q2"], ["\ufeffq1", "q2"], "1 ids are spelled otherwise"),
-    "composed letters": (["e\u0301"], ["\xe9"], ["\xe9"], "1 ids are spelled otherwise"),
-    "as they stand": (["1", "01"], ["1", "01"], ["1", "01"], ""),
+    "decimals": (["1", "2"], ["1.0", "2.0"], True, "2 ids are spelled otherwise in r.jsonl, and joined: '1' is '1.0'"),
+    "zeros": (["7", "12"], ["007", "012"], True, "'7' is '007'"),
+    "blanks": (["1", " q-2"], [" 1 ", "q-2\n"], True, "'1' is ' 1 '"),
+    "marks that cannot be seen": (["q1", "q2"], ["\ufeffq1", "q2"], True, "1 ids are spelled otherwise"),
+    "composed letters": (["e\u0301"], ["\xe9"], True, "1 ids are spelled otherwise"),
+    "as they stand": (["1", "01"], ["1", "01"], True, ""),
     "two of the references": (
         ["1.0"],
         ["1", "01"],
-        [],
-        "id '1.0' is not joined with '01', '1' of r.jsonl, since one of",
+        False,
+        "id '1.0' is not joined with '01', '1' of r.jsonl, since one",
     ),
     "two of the answers": (
         ["1", "001"],
         ["1.0"],
-        [],
-        "id '1' is not joined with '1.0' of r.jsonl, since one of the files",
+        False,
+        "id '1' is not joined with '1.0' of r.jsonl, since one of the",
     ),
-    "one of two as it stands": (["1", "001"], ["1"], ["1"], "id '001' is not joined with '1' of r.jsonl"),
+    "one of two as it stands": (["1", "001"], ["1"], True, "id '001' is not joined with '1' of r.jsonl"),
     "other numbers": (
         ["1.5", "10"],
         ["1.50", "1"],
-        [],
-        "none of its ids is in r.jsonl: '1.5' for instance, and there '1'",
+        False,
+        "none of its ids is in r.jsonl: '1.5' for instance, and there",
     ),
     "other names": (
         ["a", "B"],
         ["x", "b"],
-        [],
-        "none of its ids is in r.jsonl: 'a' for instance, and there 'b'; name the",
+        False,
+        "none of its ids is in r.jsonl: 'a' for instance, and there 'b'; na",
     ),
 }
 
@@ -196,7 +185,7 @@ def test_ids_of_two_files_are_joined_as_people_spell_them(tmp_path, answers, ref
     source = jsonl(tmp_path / "r.jsonl", [{"id": name, "question": "Q", "reference": "R"} for name in references])
     rows = [{"id": name, "answer": "A"} for name in answers]
     loaded = stage(tmp_path, rows, references=source, release="one")
-    assert [row["sample_id"] for row in rows_of(loaded.staged) if row["references"]] == joined
+    assert [row["sample_id"] for row in rows_of(loaded.staged) if row["references"]] == references * joined
     notes = [text for text in loaded.notes if "r.jsonl" in text and "recognised" not in text]
     assert [note in text for text in notes] == [True] * bool(note)
 
@@ -220,17 +209,11 @@ def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path, que
 
 def test_lone_surrogates_become_the_replacement_character(tmp_path):
     broken, named = "a\ud800b", ("id", "question", "answer", "model", "cluster", "label", "kind")
-    rows = [
-        dict.fromkeys(named, broken) | {"references": [broken]},
-        {"id": "2", "answer": {broken: 1, "x": 2}, "references": "r"},
-    ]
-    loaded = stage(tmp_path, rows, slices=("kind",), paths={"label": "label"})
-    [row] = rows_of(loaded.staged)
+    rows = [dict.fromkeys(named, broken) | {"references": [broken]}]
+    [row] = staged(tmp_path, rows, slices=("kind",), paths={"label": "label"})
     texts = {row[name] for name in ("sample_id", "question", "answer", "release", "cluster", "label")}
     assert texts | set(row["references"]) | {row["slices"][0][1]} == {"a\ufffdb"}
     assert row["sample_key"] == Sample("any id", "a\ufffdb", ["a\ufffdb"], "a\ufffdb").key
-    [refused] = rows_of(loaded.rejects)
-    assert refused["reason"] == "answer (answer) is an object with a\ufffdb, x; map a path into it"
 
 
 def test_releases_whose_names_look_alike_are_one(tmp_path):
@@ -384,8 +367,6 @@ def test_columns_that_first_appear_late_are_found(tmp_path):
         ("x", ["x"], None), ("7", ["x", "y"], "true"), ("z", ["x"], None),
     ]  # fmt: skip
     assert columns(rows[3_000:3_001], "slices", "context") == [([("meta.lang", "fr")], ["c"])]
-    rows = staged(tmp_path, early + late)
-    assert columns(rows[2_999:], "release") == [("answers",), ("answers",), ("other",)]
     rows = staged(tmp_path, [{"id": 1}] * 200 + late[1:])
     assert columns(rows[199:], "answer", "release") == [(None, None), ("z", "other")]
 
@@ -432,15 +413,58 @@ def test_references_that_spell_lists_are_split_with_a_note(tmp_path, read_as, re
     assert [note for note in loaded.notes if "list" in note] == expected
 
 
+BATCH = """{"custom_id": "1", "response": {"body": {"choices": [{"message": {"content": null, "refusal": "No."}}]}}}
+{"custom_id": "2", "response": {"body": {"choices": [{"message": {"content": "x"}}, {"message": {"content": "y"}}]}}}"""
+VIEWED = """{"rows": [{"row_idx": 0, "row": {"answer": "x", "id": "1"}, "truncated_cells": ["answer"]},
+{"row_idx": 1, "row": {"answer": "y", "id": "2"}, "truncated_cells": []}]}"""
+EVERYDAY = {
+    "a line break in a name": (
+        "a.csv",
+        'id,answer,"correct\nanswer"\n1,x,y\n',
+        [("x", ["y"])],
+        "references=correct answer",
+    ),
+    "blanks before quotes": ("a.csv", 'id, answer, reference\n"1", "x, y", "y"\n', [("x, y", ["y"])], ""),
+    "a list of objects": ("a.csv", """id,answer,reference\n1,x,"[{'a': 'x', 'b': 1}]"\n2,x,y\n""", [("x", ["y"])], ""),
+    "a list of numbers": (
+        "a.csv",
+        "id;answer;reference\n1;5;['5', 'five']\n2;5;[5]\n",
+        [("5", ["5", "five"]), ("5", ["5"])],
+        "",
+    ),
+    "no number": (
+        "a.csv",
+        "id;answer;latency_s\n1;x;1,5\n",
+        [("x", [])],
+        "latency_s is left out where it is no number",
+    ),
+    "a refusal and two answers": ("a.jsonl", BATCH, [("No.", []), ("x", []), ("y", [])], "a batch"),
+    "a cell cut off": ("a.json", VIEWED, [("y", [])], "Hugging Face"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "rows", "note"), EVERYDAY.values(), ids=EVERYDAY)
+def test_everyday_files_are_read_as_people_mean_them(tmp_path, name, content, rows, note):
+    (tmp_path / name).write_text(content)
+    loaded = load(Source(str(tmp_path / name), release="r", needs_references=False), tmp_path / "work")
+    assert columns(rows_of(loaded.staged), "answer", "references") == rows
+    assert note in "".join(loaded.notes)
+
+
+def test_answers_to_other_questions_than_their_ids_have_are_named(tmp_path, questions):
+    notes = stage(tmp_path, [{"id": "q1", "answer": "x", "question": "Two?"}], references=questions).notes
+    assert "1 answers have another question than questions.jsonl has under their id" in notes[-1]
+
+
 PRINTED = {
     "strings": ("['Paris' 'Paname']", ["Paris", "Paname"]),
-    "years": ("['1990' '1991']", ["1990", "1991"]),
     "quotes and blanks": ("""["O'slo city" 'a "b" c']""", ["O'slo city", 'a "b" c']),
     "lines": ("['Paris'\n 'Paname'\n 'Lutetia']", ["Paris", "Paname", "Lutetia"]),
     "an array": ("array(['Paris', 'Paname'], dtype=object)", ["Paris", "Paname"]),
-    "an array of strings": ("array(['Paris'], dtype='<U5')", ["Paris"]),
     "a list of numpy's strings": ("[np.str_('Paris'), np.str_('Paname')]", ["Paris", "Paname"]),
     "nothing in it": ("['Paris' None nan]", ["Paris"]),
+    "a set": ("{'b', 'a'}", ["b", "a"]),
+    "a tuple": ("('b', 'a')", ["b", "a"]),
     "a list of Python": ("['x 1 2 y', 'b']", ["x 1 2 y", "b"]),
 }
 
@@ -464,17 +488,9 @@ def test_lists_that_numpy_shortened_are_refused(tmp_path, printed):
     }
 
 
-def test_numbers_as_numpy_prints_them_are_one_text_with_a_note(tmp_path):
-    file = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": "x", "reference": "[1.50 2]"}])
-    notes = load(Source(file, release="r"), tmp_path / "work").notes
-    assert [note for note in notes if "list" in note] == [KEPT.replace("csv", "jsonl").replace("[1, 2]", "[1.50 2]")]
-    as_list = load(Source(file, release="r", paths={"references-as": "list"}), tmp_path / "again")
-    assert [row["references"] for row in rows_of(as_list.staged)] == [["1.50", "2"]]
-
-
-def test_a_list_that_comes_after_the_first_rows_is_the_text_that_it_is(tmp_path):
+def test_a_list_that_comes_after_the_first_rows_is_read_like_any_other(tmp_path):
     rows = [{"id": n, "answer": "x", "reference": "x" if n < 150 else "['a', 'b']"} for n in range(151)]
-    assert staged(tmp_path, rows)[150]["references"] == ["['a', 'b']"]
+    assert staged(tmp_path, rows)[150]["references"] == ["a", "b"]
 
 
 def test_references_of_a_workbook_and_of_a_second_file_are_noted_too(tmp_path):

@@ -57,7 +57,6 @@ TEXTS = {
         [["1", "tabs\tinside", "l'eau"], ["2", "x", "y"]],
     ),
     "empty fields": ("a.csv", 'id,answer,x\n1,,y\n2,"",y\n', [["1", None, "y"], ["2", None, "y"]]),
-    "names with numbers": ("a.csv", "id,answer,answer_1\n1,x,y\n", [["1", "x", "y"]]),
     "a blank line before": ("a.csv", "\nid,answer,answer_1\n1,x,y\n2,x,y\n", [["1", "x", "y"], ["2", "x", "y"]]),
     "bytes that are no UTF-8": ("a.csv", b"id,a\n1,caf\xe9\n2,caf\xc3\xa9\n", [["1", "caf\ufffd"], ["2", "café"]]),
     "the same in JSON Lines": ("a.jsonl", b'{"a": "caf\xe9"}\n{"a": "caf\xc3\xa9"}\n', [["caf\ufffd"], ["café"]]),
@@ -299,14 +298,14 @@ def test_a_score_in_a_workbook_is_the_number_and_not_what_is_shown_of_it(tmp_pat
 
 
 def test_blank_rows_and_a_title_above_the_names_of_the_columns(tmp_path):
-    names, first, last = [None, "id", "answer"], [None, "q1", "x"], [None, "q4"]
-    sheet = [[], names, first, [], [None, "q2", "z"], [None, "q3", "y", "note"], last]
+    names, first, last = [None, "id", "the\nanswer"], [7, "q1", "x"], [None, "q4"]
+    sheet = [[], names, first, names, [None, "q2", "z"], [None, "q3", "y", "note"], last]
     found = list(read(workbook(tmp_path / "a.xlsx", Notes=[], Answers=sheet), tmp_path / "work"))
     assert [(raw.row, raw.record or raw.error) for raw in found] == [
-        (1, {"id": "q1", "answer": "x"}),
-        (3, {"id": "q2", "answer": "z"}),
+        (1, {"id": "q1", "the answer": "x", "column0": "7"}),
+        (3, {"id": "q2", "the answer": "z"}),
         (4, "row 4: cell D6 is in a column without a name"),
-        (5, {"id": "q4", "answer": None}),
+        (5, {"id": "q4", "the answer": None}),
     ]
 
 
