@@ -197,7 +197,7 @@ def _spelling(text: str) -> Literal["", "list", "texts", "shortened", "object", 
         return "texts" if _are_texts(text, found) else "list"
     if isinstance(found, Mapping):
         return "object"
-    return "broken" if re.match(r"\s*\[.*[,'\"]", text, re.DOTALL) else ""
+    return "broken" if re.match(r"\s*\[(\s*['\"“]|.*,.*\]\s*$)", text, re.DOTALL) else ""
 
 
 def _are_texts(text: str, items: Sequence[Any]) -> bool:
@@ -446,16 +446,25 @@ def column_name(text: str) -> str:
     >>> column_name(" Expected\\nanswer "), column_name("\u200bid\xa0")
     ('Expected answer', 'id')
     """
-    return " ".join(text.translate(dict.fromkeys(map(ord, "\ufeff\u200b"))).split())
+    return " ".join(text.strip("\ufeff\u200b").split())
 
 
-def is_row(cells: Sequence[Any], names: Sequence[str]) -> bool:
+def is_row(cells: Sequence[Any], names: Sequence[str], file: object = "") -> bool:
     """Tell whether cells may be a row below these names, and not the names again, or a line of dashes below them.
 
     >>> [is_row(cells, ["id", "answer"]) for cells in (["1", "x"], ["id", "answer"], ["---", ":--:"])]
     [True, False, False]
+
+    Raises:
+        UserError: they are the names in another order, so that the rows below have other columns.
     """
-    return list(cells) != list(names) and not all(re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells if cell)
+    if column_name(str(cells[0])) in names:
+        again = [column_name(str(cell)) for cell in cells]
+        if again == names:
+            return False
+        if {*again} == {*names}:
+            raise UserError(f"{file}: the columns are named again, in another order; make two files of it")
+    return not all(re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells if cell)
 
 
 def header_at(rows: Iterable[Sequence[str]]) -> int:

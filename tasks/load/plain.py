@@ -249,14 +249,8 @@ def with_ending(file: Path) -> Path:
     if binary and not binary[2]:
         raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")
     text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
-    if binary:
-        ending = binary[2][0]
-    elif text.startswith("["):
-        ending = ".json"
-    elif not text.startswith("{"):
-        ending = ".csv"
-    else:
-        ending = ".json"
+    ending = binary[2][0] if binary else {"[": ".json", "{": ".json"}.get(text[:1], ".csv")
+    if text[:1] == "{":
         with suppress(ValueError, RecursionError):
             if isinstance(json.loads(text.split("\n", 1)[0]), dict):
                 ending = ".jsonl"

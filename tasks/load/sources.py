@@ -277,8 +277,7 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
             yield from _READERS[kind_of(file.name)](file, work)
             return
         notes = list[str]()
-        for number, record, error in sheet_rows(file, notes, sheet["sheet"] if sheet else ""):
-            yield Raw(number, record, error, error)
+        yield from sheet_rows(file, notes, sheet["sheet"] if sheet else "")
         if contents is not None:
             for what in notes:
                 contents.assumed.setdefault(what, []).append(file.name)

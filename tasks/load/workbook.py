@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.cells import SHOWN_OTHERWISE, UnreadableCell, UnshownError, shown_number, shown_text
 from answerkey.tasks.load.columns import column_name, header_at, is_row
 from answerkey.tasks.load.remote import first_line
-from answerkey.tasks.load.rows import check_names
-
-Row = tuple[int, Mapping[str, Any] | None, str | None]
-"""The number of a row below the header, from 1, and its record, or why it cannot be read."""
-
+from answerkey.tasks.load.rows import Raw, check_names
 
 _MOST_TITLES = 10
 """Rows in which the names of the columns are looked for."""
@@ -28,7 +24,7 @@ def left_out(title: str) -> str:
     return f"left out above the names of the columns: {' '.join(title.split())!r}"
 
 
-def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
+def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Raw]:
     """The rows of a sheet of a workbook: of the one with anything in it, unless one is named.
 
     The first row that is not blank, or the first below a title, has the names of the columns. Blank rows are left out,
@@ -110,7 +106,7 @@ def _header(file: Path, sheet: Any, notes: list[str]) -> tuple[int, list[str]]:
     return first + header, names
 
 
-def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Row]:
+def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Raw]:
     first, names = _header(file, sheet, notes)
     given = [name for name in names if name]
     # pandas writes the numbers of rows in a first column without a name
@@ -138,14 +134,15 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
             elif area.min_row < first + number <= area.max_row and carried.get(area):
                 filled.append(carried[area])
         if beyond := next((cell for cell, _ in filled if cell.column > len(names) or not names[cell.column - 1]), None):
-            yield number, None, f"row {number}: cell {beyond.coordinate} is in a column without a name"
+            error = f"row {number}: cell {beyond.coordinate} is in a column without a name"
+            yield Raw(number, None, error, error)
             continue
         record = dict.fromkeys(given)
         for cell, formula in filled:
             record[names[cell.column - 1]] = _seen(cell, formula)
             has_local_dates |= cell.number_format in SHOWN_OTHERWISE
-        if is_row([column_name(str(cell)) for cell in record.values()], given):
-            yield number, record, None
+        if is_row([*record.values()], given, file):
+            yield Raw(number, record)
     if _occurs(file, "xl/worksheets/", b'<row [^>]*hidden="(1|true)"'):
         notes.append("rows that are hidden or filtered out are read like all others")
     if has_local_dates:

@@ -89,17 +89,13 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> History
     return History(name, tuple(periods))
 
 
-def _field(metric: str, name: str) -> Field | None:
-    """Return a field of a metric; None for one of a user's own: only its name is stored, and not where its code is."""
-    fields = METRICS[metric]().fields if metric in METRICS else ()
-    return next((field for field in fields if field.name == name), None)
-
-
 def estimate_of(
     metric: str, field_name: str, mean: float | None, histogram: Mapping[float, int] | None, coverage: float
 ) -> tuple[float | None, Interval | None]:
     """Return the mean of a field and its 95 % interval as they hold for all traces; a share `coverage` has a number."""
-    field = _field(metric, field_name)
+    # Of a metric of a user's own only the name is stored, and not where its code is
+    fields = METRICS[metric]().fields if metric in METRICS else ()
+    field = next((field for field in fields if field.name == field_name), None)
     low, high = (field.low, field.high) if field else (-math.inf, math.inf)
     return of_all_rows(mean, _interval(field, histogram), coverage, low, high)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, is_there, value
+from answerkey.tasks.load.formats.format import decoded
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS
 from answerkey.tasks.load.load import Stager, stage_rows
 from answerkey.tasks.load.plain import Spelled, as_json
@@ -424,5 +425,5 @@ def _all_quoted(records: Sequence[Record], path: str) -> bool:
         # What has a key twice is refused where it is staged.
         with suppress(ValueError):
             if isinstance(text := value(record, path), str):
-                texts.append(text[:1] == '"' and isinstance(as_json(text), str) and as_json(text) != text)
+                texts.append(text[:1] == '"' and decoded(text) != text)
     return len(texts) > 1 and all(texts)

@@ -66,7 +66,10 @@ END;
 
 -- Which of the texts that stand for nothing it is, counted from 1; 0 for any other.
 CREATE TEMP MACRO nothing(t) AS
-    coalesce(list_position(['nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>'], bare(t)), 0);
+    coalesce(list_position([
+        'nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>', '\n', '#n/a', '#name?', '#ref!', '#value!', '#div/0!', '#num!',
+        '#null!'
+    ], bare(t)), 0);
 
 -- What a web server, a client or Python writes in place of an answer, and nothing that an answer would begin with.
 CREATE TEMP MACRO is_error(t) AS CASE

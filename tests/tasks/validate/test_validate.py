@@ -263,7 +263,7 @@ TEXTS = {
         of("answer", "C:\\temp", "a/b"),
     ),
     "answer_missing_text": (
-        of("answer", "nan", " N/A ", "NULL", "<NA>"),
+        of("answer", "nan", " N/A ", "#NAME?", "\\N"),
         [{"answer": "None of them"}, {"answer": "None", "references": ["None"]}, {"answer": "-"}],
     ),
     "reference_missing_text": (
