@@ -79,9 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
 
     import uvicorn
+    from prefect.server.api import collections
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
+    # Without an address, Prefect does not ask GitHub what kinds of workers there are: it has a list of its own.
+    collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     settings = get_current_settings().server
     app = create_app(final=True, webserver_only=given.no_services)
     uvicorn.run(

@@ -75,7 +75,7 @@ def deployed(server, bare_cli, tmp_path_factory):
     _not_silent_for(found, 90)
     with ExitStack() as stack:
         for name in ("one", "two"):
-            stack.enter_context(worker(server, name, folder / f"{name}.log"))
+            stack.enter_context(worker(server, name, folder / f"{name}.log", ANSWERKEY_HOME=str(found.home)))
         yield found
 
 
