@@ -291,9 +291,8 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     # The first text of each spelling
     first: dict[str, tuple[int, str]] = {}
     for row, text in _texts_of(records, columns, *_LISTS):
-        spelling = _spelling(text)
-        is_one_text = spelling == "texts" and columns.references_as == "text"
-        first.setdefault("list" if is_one_text else spelling, (row, text))
+        spelling = _spelling(text).replace("texts", "list" if columns.references_as == "text" else "texts")
+        first.setdefault(spelling, (row, text))
     if "texts" in first:
         row, text = first["texts"]
         # What cannot be read is refused with its row
@@ -449,10 +448,10 @@ def column_name(text: str) -> str:
     return " ".join(text.strip("\ufeff\u200b").split())
 
 
-def is_row(cells: Sequence[Any], names: Sequence[str], file: object = "") -> bool:
+def is_row(cells: Sequence[Any], names: Sequence[str], file: object) -> bool:
     """Tell whether cells may be a row below these names, and not the names again, or a line of dashes below them.
 
-    >>> [is_row(cells, ["id", "answer"]) for cells in (["1", "x"], ["id", "answer"], ["---", ":--:"])]
+    >>> [is_row(cells, ["id", "answer"], "a.csv") for cells in (["1", "x"], ["id", "answer"], ["---", ":--:"])]
     [True, False, False]
 
     Raises:

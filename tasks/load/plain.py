@@ -77,9 +77,8 @@ def decompressed(file: Path) -> Iterator[bytes]:
     import pyarrow as pa
 
     check_kind(file)
-    is_gzip = file.suffix.lower() == ".gz"
     try:
-        with gzip.open(file) if is_gzip else pa.CompressedInputStream(pa.OSFile(str(file)), "zstd") as content:
+        with gzip.open(file) if file.suffix.lower() == ".gz" else pa.input_stream(file, "zstd") as content:
             while piece := content.read(_PIECE):
                 yield piece
     except (OSError, EOFError, zlib.error) as error:

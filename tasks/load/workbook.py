@@ -100,10 +100,12 @@ def _header(file: Path, sheet: Any, notes: list[str]) -> tuple[int, list[str]]:
     above = [["" if value is None else str(value) for value in row] for row in top]
     if header := header_at(above):
         notes.append(left_out(" ".join(" ".join(cells) for cells in above[:header])))
-    cells = next(sheet.iter_rows(min_row=first + header))
-    names = ["" if cell.value is None else column_name(str(_seen(cell))) for cell in cells]
+    first += header
+    names = [
+        "" if cell.value is None else column_name(str(_seen(cell))) for cell in next(sheet.iter_rows(min_row=first))
+    ]
     check_names([name for name in names if name], f"{file}::{sheet.title}")
-    return first + header, names
+    return first, names
 
 
 def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Raw]:
