@@ -255,7 +255,6 @@ def test_tokens_are_counted(model):
         ({"retry-after": formatdate(1_000_030, usegmt=True)}, 29.5),
         ({"retry-after": "1e999"}, None),
         ({"retry-after": "soon"}, None),
-        ({}, None),
     ],
 )
 def test_how_long_a_server_asks_to_wait(headers, seconds, monkeypatch):
