@@ -449,7 +449,7 @@ def column_name(text: str) -> str:
 
 
 def is_row(cells: Sequence[Any], names: Sequence[str], file: object) -> bool:
-    """Tell whether cells may be a row below these names, and not the names again, or a line of dashes below them.
+    """Tell whether cells are a row below these names: not blank, not the names again, and not a line of dashes.
 
     >>> [is_row(cells, ["id", "answer"], "a.csv") for cells in (["1", "x"], ["id", "answer"], ["---", ":--:"])]
     [True, False, False]

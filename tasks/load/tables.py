@@ -69,7 +69,7 @@ def read_csv(file: Path, work: Path) -> Iterator[Raw]:
         for row, record in enumerate(records, start=1):
             if isinstance(record, BadRecord):
                 yield Raw(row, None, record.error, record.text)
-            elif any(record) and is_row(record, names, file):
+            elif is_row(record, names, file):
                 yield Raw(row, dict(zip(names, [cell or None for cell in record], strict=True)))
     # Before anything is scored: nobody could tell which rows are missing
     if doubt := reader.doubt():

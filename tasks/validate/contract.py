@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -177,7 +178,13 @@ RELEASE_RULES = (
 def row_rules(contract: Contract) -> tuple[Rule, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
     asked = contract.references
-    return tuple(_row_rule(entry, contract) for entry in _ROW_RULES if entry.get("references", asked) == asked)
+    return tuple(_row_rule(entry, contract) for entry in _row_entries() if entry.get("references", asked) == asked)
+
+
+@cache
+def _row_entries() -> Any:
+    """The entries of `rules.yml`, read when they are first used: most commands check no rows."""
+    return yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encoding="utf-8"))
 
 
 def _row_rule(entry: Mapping[str, Any], contract: Contract) -> Rule:
@@ -269,4 +276,3 @@ _REASONS: Mapping[str, Reason] = {
     "label_boolean": _odd_label,
 }
 """What words the reasons of rules that say more than a text."""
-_ROW_RULES = yaml.safe_load(Path(__file__).with_name("rules.yml").read_text(encoding="utf-8"))
