@@ -39,7 +39,7 @@ LOST = [
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     home = tmp_path_factory.mktemp("facts")
-    with JudgeServer(wordy, faults=lambda _n, body: "not_found" if "Broken." in str(body) else None) as server:
+    with JudgeServer(wordy, faults=lambda _n, body: "content_filter" if "Broken." in str(body) else None) as server:
         done = run(home, source_of(home, ROWS, "faq"), [METRIC, "rouge_l"], options=judged(server.url))
     return home, done
 
@@ -60,7 +60,7 @@ def test_the_documents_queries_run(done):
 def test_which_facts_did_the_new_release_lose(done):
     home, made = done
     assert made.ids == ["faq/old/v1", "faq/new/v1"]
-    assert made.reports[1].message == f"{METRIC}: 1 of 8 not scored: 1 http_404"
+    assert made.reports[1].message == f"{METRIC}: 1 of 8 not scored: 1 content_filter"
     [lost] = [statement for statement in statements() if "now_says" in statement]
     assert sorted(query(home, lost)) == LOST
     # The other way round: what the new release gained.
