@@ -30,6 +30,7 @@ from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.metrics.rouge import Rouge
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from answerkey.metrics_core.metrics.values import Choice, JsonEqual, Number, Pattern
 from answerkey.metrics_core.metrics.words import Contains, ExactMatch, RougeL, TokenOverlap
 
 METRICS: Mapping[str, type[Metric]] = {
@@ -43,6 +44,10 @@ METRICS: Mapping[str, type[Metric]] = {
         Chrf,
         ExactMatch,
         Contains,
+        Number,
+        Choice,
+        JsonEqual,
+        Pattern,
         SemanticSimilarity,
         MeaningMatch,
         GroundTruthSimilarity,
