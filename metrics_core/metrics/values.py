@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import regex
@@ -13,20 +12,12 @@ import regex
 from answerkey.metrics_core.measurement import Failed, Outcome, Undefined
 from answerkey.metrics_core.metric import option
 from answerkey.metrics_core.metrics.words import MATCH, LexicalMetric, References, matched
-from answerkey.metrics_core.offline_judge.numbers_dates import numbers
-from answerkey.metrics_core.text import words
+from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, read
 
 _FENCED = regex.compile(r"```(?:json)?\s*\n(.*?)```", regex.DOTALL | regex.IGNORECASE)
 _ALONE = regex.compile(r"\W*([A-Za-z])\W*|\W*(?:\(([A-Za-z])\)|([A-Z])(?:[.):]|, [a-z])).*", regex.DOTALL)
 _NAMED = regex.compile(r"(?i:(answer|boxed)|choice|option)(?i:\s+is)?[\s:*({\"']*([A-Z])\b")
-_SPACED = regex.compile(r"(?<!\d)\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)")
-_FRACTION = regex.compile(r"(?<![\d/.])(\d+)/0*([1-9]\d*)(?![\d/])")
-_POWER = regex.compile(r"-?\d+(?:\.\d+)?[eE][+-]?\d{1,2}\b")
 _LONGEST_SEARCH_S = 1.0
-
-
-def _decimal(value: float) -> str:
-    return f"{Decimal(f'{value:.10g}'):f}"
 
 
 @dataclass(frozen=True)
@@ -69,11 +60,8 @@ class Number(ValueMetric):
     tolerance: float = option(0.0, description="largest accepted difference, as a share of the reference", ge=0)
 
     def read(self, text: str) -> float | None:
-        """The last number; `1 000`, `3/4` and `1e3` are numbers too."""
-        text = _SPACED.sub(lambda spaced: "".join(spaced[0].split()), text)
-        text = _FRACTION.sub(lambda part: _decimal(int(part[1]) / int(part[2])), text)
-        text = _POWER.sub(lambda power: _decimal(float(power[0])), text)
-        return next((number.value for number in reversed(numbers(words(text)))), None)
+        """The last number, read as the offline judge reads it."""
+        return next((number.value for number in reversed(read(text[-LONGEST_CHARACTERS:]).numbers)), None)
 
     def equal(self, value: float, expected: float) -> bool:
         """Whether they differ by at most the tolerance, and by what a decimal loses as a float."""
