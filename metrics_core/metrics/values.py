@@ -12,7 +12,6 @@ import regex
 from answerkey.metrics_core.measurement import Failed, Outcome, Undefined
 from answerkey.metrics_core.metric import option
 from answerkey.metrics_core.metrics.words import MATCH, LexicalMetric, References, matched
-from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, read
 
 _FENCED = regex.compile(r"```(?:json)?\s*\n(.*?)```", regex.DOTALL | regex.IGNORECASE)
 _ALONE = regex.compile(r"\W*([A-Za-z])\W*|\W*(?:\(([A-Za-z])\)|([A-Z])(?:[.):]|, [a-z])).*", regex.DOTALL)
@@ -61,6 +60,9 @@ class Number(ValueMetric):
 
     def read(self, text: str) -> float | None:
         """The last number, read as the offline judge reads it."""
+        # Help pages import this module for its options.
+        from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, read
+
         return next((number.value for number in reversed(read(text[-LONGEST_CHARACTERS:]).numbers)), None)
 
     def equal(self, value: float, expected: float) -> bool:
