@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
-from answerkey.metrics_core.metric import Field, option
+from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.metrics.words import LexicalMetric, References
-from answerkey.metrics_core.text import TOKENIZER_ID, words
-
-Tokenizer = Literal["rouge_score", "words"]
 
 TYPES = {"rouge1": "rouge1", "rouge2": "rouge2", "rougel": "rougeL", "rougelsum": "rougeLsum"}
 """The names in rouge-score by field."""
@@ -24,9 +21,7 @@ _MOST_CELLS = 25_000_000
 class Rouge(LexicalMetric):
     """F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum by rouge-score, each from the reference that is best for it.
 
-    Args:
-        tokenizer: `rouge_score` is that of rouge-score, which reads only a-z and 0-9. `words` is that of the other
-            metrics, for every script.
+    Its tokenizer reads only a-z and 0-9; `rouge_l` reads every script.
 
     >>> from answerkey.metrics_core import Sample
     >>> Rouge().measure([Sample("1", "the cat sat", ["the cat sat down"])])[0].values["rouge2"]
@@ -42,29 +37,14 @@ class Rouge(LexicalMetric):
         Field("rougelsum", "F1 of the longest common subsequences of lines"),
     )
     headline = "rougel"
-
-    tokenizer: Tokenizer = option(
-        "rouge_score",
-        title="ROUGE tokenizer",
-        description="How ROUGE cuts texts. rouge_score: its own way, a-z and 0-9 alone. words: as the other metrics.",
-        signed=False,
-    )
-
-    @property
-    def method(self) -> str:
-        """Names the tokenizer."""
-        tokens = TOKENIZER_ID if self.tokenizer == "words" else "rouge_score"
-        return f"tok:{tokens}|refs:max"
+    method = "tok:rouge_score|refs:max"
 
     def compare(self, answer: str, references: References) -> Outcome:
         """Compute the four fields; undefined if no reference has a word, or the texts are too long for rouge-score."""
-        scorer, tokenize = _scorer(self.tokenizer)
+        scorer, tokenize = _scorer()
         lengths = [len(tokenize(text)) for _, text in references]
         if not any(lengths):
-            return Undefined(
-                f"no reference has a word that the tokenizer {self.tokenizer} reads; "
-                + ("exact_match compares such texts" if self.tokenizer == "words" else "tokenizer words reads others")
-            )
+            return Undefined("no reference has a word that rouge-score reads, a-z and 0-9; rouge_l reads every script")
         if (cells := len(tokenize(answer)) * max(lengths)) > _MOST_CELLS:
             return Undefined(f"too long for rouge-score: {cells:,} pairs of words; rouge_l takes texts of any length")
         scores = scorer.score_multi([text for _, text in references], answer)
@@ -72,15 +52,10 @@ class Rouge(LexicalMetric):
 
 
 @cache
-def _scorer(tokenizer: Tokenizer) -> tuple[Any, Any]:
+def _scorer() -> tuple[Any, Any]:
     """A scorer of rouge-score, and its function that splits a text into words."""
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
-    chosen = _Words() if tokenizer == "words" else DefaultTokenizer()
-    return RougeScorer(list(TYPES.values()), tokenizer=chosen), chosen.tokenize
-
-
-class _Words:
-    def tokenize(self, text: str) -> list[str]:
-        return list(words(text))
+    tokenizer = DefaultTokenizer()
+    return RougeScorer(list(TYPES.values()), tokenizer=tokenizer), tokenizer.tokenize

@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from answerkey import METRICS, Sample, create, evaluate
+from answerkey import Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.answer_correctness import NAMES
-from answerkey.metrics_core.text import words
 from tests.metrics_core.metrics_help import scored
 
-LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name != "rouge"]
+LEXICAL = ["answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
 BLANKS = [None, "  \n", INVISIBLE]
 NO_REFERENCE = "no reference: every reference is missing or blank"
@@ -250,23 +249,6 @@ def test_where_a_profile_has_no_number_it_says_so():
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 
 
-class Words:
-    def tokenize(self, text):
-        return words(text)
-
-
-def rouge(answer, references, **options):
-    return scored("rouge", answer, references, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "scorer"),
-    [
-        ({}, RougeScorer(TYPES)),
-        ({"tokenizer": "words"}, RougeScorer(TYPES, tokenizer=Words())),
-    ],
-    ids=["plain", "words"],
-)
 @pytest.mark.parametrize(
     ("answer", "references"),
     [
@@ -278,29 +260,20 @@ def rouge(answer, references, **options):
         ("!", ["Paris"]),
     ],
 )
-def test_rouge_is_rouge_scores(options, scorer, answer, references):
-    expected = scorer.score_multi(references, answer)
-    assert rouge(answer, references, **options).values == {name.lower(): expected[name].fmeasure for name in TYPES}
-
-
-def test_signatures_name_the_tokenizer():
-    def signature(**options):
-        return rouge("a", ["a"], **options).signature
-
-    assert signature() == "rouge|v1|tok:rouge_score|refs:max|blank:zero"
-    assert signature(tokenizer="words") == "rouge|v1|tok:unicode2|refs:max|blank:zero"
+def test_rouge_is_rouge_scores(answer, references):
+    expected = RougeScorer(TYPES).score_multi(references, answer)
+    assert scored("rouge", answer, references).values == {name.lower(): expected[name].fmeasure for name in TYPES}
 
 
 @pytest.mark.parametrize(
-    ("answer", "references", "options", "reason"),
+    ("answer", "references", "reason"),
     [
-        ("Париж", ["Париж"], {}, "no reference has a word that the tokenizer rouge_score reads"),
-        ("?", ["?"], {"tokenizer": "words"}, "no reference has a word that the tokenizer words reads"),
-        ("a " * 6_000, ["b " * 5_000], {}, "too long for rouge-score: 30,000,000 pairs of words"),
-        ("a", [" "], {}, "no reference"),
+        ("Париж", ["Париж"], "no reference has a word that rouge-score reads"),
+        ("a " * 6_000, ["b " * 5_000], "too long for rouge-score: 30,000,000 pairs of words"),
+        ("a", [" "], "no reference"),
     ],
 )
-def test_where_rouge_score_has_no_number_there_is_none(answer, references, options, reason):
-    measurement = rouge(answer, references, **options)
+def test_where_rouge_score_has_no_number_there_is_none(answer, references, reason):
+    measurement = scored("rouge", answer, references)
     assert measurement.status == "undefined"
     assert (measurement.reason or "").startswith(reason)
