@@ -49,7 +49,7 @@ ScoreColumns = Annotated[
     ),
 ]
 
-_LOWEST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest.")
+_WORST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score worst.")
 
 
 def report(  # noqa: PLR0913
@@ -71,10 +71,10 @@ def report(  # noqa: PLR0913
         Parameter(
             "--by",
             metavar="METRIC.FIELD",
-            help="The field whose slices and lowest scores are shown. Default: the primary field.",
+            help="The field whose slices and worst scores are shown. Default: the primary field.",
         ),
     ] = None,
-    samples: Annotated[int, _LOWEST] = 0,
+    samples: Annotated[int, _WORST] = 0,
     all_fields: AllFields = False,
     baseline: Baseline = "",
     policy: PolicyOption = "",

@@ -27,7 +27,7 @@ from answerkey.tasks.reports.report import Report, labels
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.metric import Metric
-    from answerkey.tasks.compare.examples import LowestScore
+    from answerkey.tasks.compare.examples import WorstScore
     from answerkey.tasks.warehouse.home import Home
 
 
@@ -45,15 +45,15 @@ def print_reports(
 
     There is one field per metric, with `all_fields` there are all. `with_checks` adds what validation found; a run has
     said so already while it worked. `by` names the METRIC.FIELD that the slices show, by default the primary field.
-    `home` is where a command finds the reports. `samples`: how many of the lowest scores of each report are shown, in
+    `home` is where a command finds the reports. `samples`: how many of the worst scores of each report are shown, in
     the same field as the slices.
 
     Raises:
         UserError: no report has the field `by`.
     """
     if as_json:
-        lowest = _lowest(home, reports, by, samples) or [()] * len(reports)
-        asked = [{"samples": [asdict(one) for one in some]} if samples else {} for some in lowest]
+        worst = _worst(home, reports, by, samples) or [()] * len(reports)
+        asked = [{"samples": [asdict(one) for one in some]} if samples else {} for some in worst]
         print_json([{**asdict(report), **own} for report, own in zip(reports, asked, strict=True)])
         return
     every = fields_of(reports)
@@ -71,7 +71,7 @@ def print_reports(
         *_spent(reports),
         *(escape(f"- {message}") for message in found if with_checks),
     )
-    for report, some in zip(reports, _lowest(home, reports, by, samples), strict=False):
+    for report, some in zip(reports, _worst(home, reports, by, samples), strict=False):
         show("", *_samples(report, some))
 
 
@@ -97,18 +97,18 @@ def _agreements(reports: Sequence[Report], name: str) -> list[Table]:
     return [table] if table.rows else []
 
 
-def _lowest(home: Home, reports: Sequence[Report], by: str | None, samples: int) -> list[tuple[LowestScore, ...]]:
+def _worst(home: Home, reports: Sequence[Report], by: str | None, samples: int) -> list[tuple[WorstScore, ...]]:
     """Of each report, where any are asked for. One that lacks the field, which another has, has none."""
     if not samples:
         return []
-    from answerkey.tasks.compare.examples import lowest_scores
+    from answerkey.tasks.compare.examples import worst_scores
 
     field = primary(reports, by or "")
-    return [lowest_scores(home, report.report_id, field, samples) for report in reports]
+    return [worst_scores(home, report, field, samples) for report in reports]
 
 
-def _samples(report: Report, samples: Sequence[LowestScore]) -> Iterator[str]:
-    what = f"the samples with the lowest {samples[0].field}" if samples else "no sample has a number"
+def _samples(report: Report, samples: Sequence[WorstScore]) -> Iterator[str]:
+    what = f"the samples with the worst {samples[0].field}" if samples else "no sample has a number"
     yield title_line(f"{report.release}: {what}")
     for sample in samples:
         texts = {

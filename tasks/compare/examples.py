@@ -1,11 +1,11 @@
-"""The samples behind a number: those that moved most between two reports, and those that score lowest in one."""
+"""The samples behind a number: those that moved most between two reports, and the worst in one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -29,7 +29,7 @@ class LargestChange:
 
 
 @dataclass(frozen=True, slots=True)
-class LowestScore:
+class WorstScore:
     """One sample in a report. `value` is its number in `field` (METRIC.FIELD); the reason is the metric's own words."""
 
     sample_id: str
@@ -60,12 +60,14 @@ def largest_changes(
     return tuple(LargestChange(row[0], row[1], tuple(row[2] or ()), *row[3:]) for row in rows)
 
 
-def lowest_scores(home: Home, report_id: str, name: str, limit: int) -> tuple[LowestScore, ...]:
-    """The `limit` samples with the lowest numbers in field `name` (METRIC.FIELD); those without a number are left out.
+def worst_scores(home: Home, report: Report, name: str, limit: int) -> tuple[WorstScore, ...]:
+    """The `limit` samples that are worst in field `name` (METRIC.FIELD); those without a number are left out.
 
-    Samples with the same number come in the order of their ids.
+    Worst is lowest, or highest where less of the field is better. Samples with the same number come in the order of
+    their ids.
     """
     metric, _, field = name.partition(".")
-    parameters = {"report": report_id, "metric": metric, "field": field, "limit": limit}
-    rows = home.rows(statements(__name__)["lowest"], parameters)
-    return tuple(LowestScore(row[0], name, row[1], row[2], tuple(row[3] or ()), *row[4:]) for row in rows)
+    sign = -1 if report.lower_is_better(name) else 1
+    parameters = {"report": report.report_id, "metric": metric, "field": field, "sign": sign, "limit": limit}
+    rows = home.rows(statements(__name__)["worst"], parameters)
+    return tuple(WorstScore(row[0], name, row[1], row[2], tuple(row[3] or ()), *row[4:]) for row in rows)

@@ -38,21 +38,22 @@ LEFT JOIN (FROM texts WHERE report_id = $old) told USING (sample_id)
 LEFT JOIN (FROM texts WHERE report_id = $new) tnew USING (sample_id)
 ORDER BY size DESC, sample_id
 
--- name: lowest
+-- name: worst
 -- Of several answers to one question the mean counts, and all of them are shown.
-WITH low AS (
+WITH means AS (
     SELECT report_id, sample_id, fsum("value") / count(*) AS "value",
            if(min(reason) = max(reason), min(reason), NULL) AS reason
     FROM scores WHERE report_id = $report AND metric = $metric AND field = $field AND status = 'scored'
-    GROUP BY ALL ORDER BY "value", sample_id LIMIT $limit
+    GROUP BY ALL
 ),
+worst AS (FROM means ORDER BY $sign * "value", sample_id LIMIT $limit),
 texts AS (
     SELECT a.sample_id, if(count(*) = 1, any_value(a.answer),
                string_agg(concat('[', a.repeat, '] ', a.answer), chr(10) ORDER BY a.repeat)) AS answer
-    FROM reports r JOIN answers a USING (dataset, release, answers_version) SEMI JOIN low USING (sample_id)
+    FROM reports r JOIN answers a USING (dataset, release, answers_version) SEMI JOIN worst USING (sample_id)
     WHERE r.report_id = $report GROUP BY a.sample_id
 )
 SELECT sample_id, "value", m.question, m."references", answer, reason
-FROM low JOIN reports r USING (report_id) LEFT JOIN samples m USING (dataset, dataset_version, sample_id)
+FROM worst JOIN reports r USING (report_id) LEFT JOIN samples m USING (dataset, dataset_version, sample_id)
 LEFT JOIN texts USING (sample_id)
-ORDER BY "value", sample_id
+ORDER BY $sign * "value", sample_id

@@ -82,10 +82,10 @@ def test_samples_that_changed_with_both_answers(bare_cli, home):
     ][-8:]  # fmt: skip
 
 
-def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli, home):
+def test_a_report_has_the_worst_samples_where_they_are_asked_for(bare_cli, home):
     result = bare_cli("report", "d/old/v1", "--samples", "1", "--by", "exact_match.match")
     assert result.stdout.splitlines()[-5:] == [
-        "old: the samples with the lowest exact_match.match",
+        "old: the samples with the worst exact_match.match",
         "q020  0.000", "  question   Question 20?", "  reference  yes", "  answer     no",
     ]  # fmt: skip
     [one] = json.loads(bare_cli("report", "d/old/v1", "--samples", "2", "--json").stdout)
@@ -96,12 +96,16 @@ def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli, home
     assert "samples" not in json.loads(compact)[0] and "Question" not in compact
 
 
-def test_lowest_samples_of_reports_of_which_one_lacks_the_field(bare_cli, tmp_path):
+def test_worst_samples_of_reports_of_which_one_lacks_the_field(bare_cli, tmp_path):
     for name, metrics in (("old", ["exact_match", "contains"]), ("new", ["exact_match"])):
-        release(tmp_path, name, [answer(0, "yes"), answer(1, "no")], metrics)
+        release(tmp_path, name, [answer(0, "yes", latency_s=9), answer(1, "no", latency_s=2)], metrics)
+    slow = json.loads(
+        bare_cli("report", "old", "--samples", "1", "--by", "latency.seconds", "--home", tmp_path, "--json").stdout
+    )
+    assert [row["value"] for row in slow[0]["samples"]] == [9.0]
     asked = ("report", "old", "new", "--samples", "1", "--by", "contains.match", "--home", tmp_path)
     lines = lines_of(bare_cli(*asked))
-    assert "old: the samples with the lowest contains.match" in lines and lines[-1] == "new: no sample has a number"
+    assert "old: the samples with the worst contains.match" in lines and lines[-1] == "new: no sample has a number"
     found = json.loads(bare_cli(*asked, "--json").stdout)
     assert [[row["field"] for row in one["samples"]] for one in found] == [["contains.match"], []]
 
