@@ -11,6 +11,7 @@ the labels of all questions. Labels are drawn at random, several times with fixe
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import zlib
@@ -32,6 +33,8 @@ MARGIN = 0.02
 LABELS = (50, 100, 200, 400)
 SHOWN = (100, 400)
 """Numbers of labels in the document; decisions.json has all."""
+SHOWN_JUDGES = 4
+"""Most judges of a data set that the document shows."""
 DRAWS, DRAWS_OF_MANY_JUDGES, MANY_JUDGES = 8, 2, 3
 SEED = 17
 RESULTS = Path(__file__).with_suffix(".json")
@@ -180,12 +183,21 @@ def by_judge(tables: list[dict[str, Any]]) -> str:
     """How each judge decides alone, and how much its bias differs between releases."""
     head = "| judge | data | right | wrong PASS | wrong FAIL | undecided | median bias | largest |"
     lines = [head, "|" + "---|" * 8]
-    for part in tables:
+    for part in _extremes(tables):
         [alone] = [row for row in part["rows"] if row["method"] == "judge alone"]
         bias_row = summary(part["bias"])
         biases = f"{_shown(bias_row['median'])} | {_shown(bias_row['largest'])}"
         lines.append(f"| {part['judge']} | {part['data']} | {_outcomes(alone)} | {biases} |")
     return "\n".join(lines)
+
+
+def _extremes(tables: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The tables of the document: of many judges of one data set those with the least and the largest bias."""
+    for _, parts in itertools.groupby(tables, key=lambda part: part["data"]):
+        by_bias = sorted(parts, key=lambda part: summary(part["bias"])["largest"])
+        if len(by_bias) > SHOWN_JUDGES:
+            by_bias = [by_bias[0], by_bias[-1]]
+        yield from by_bias
 
 
 def sections(tables: list[dict[str, Any]]) -> dict[str, str]:
