@@ -42,12 +42,12 @@ from answerkey.tasks.compare.compare import compare_all, primary_field
 from answerkey.tasks.gate.gate import gate, policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded, dataset_name, load
-from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import address, publish_comparison, publish_run, publish_scores
 from answerkey.tasks.publish.events import announce
 from answerkey.tasks.publish.text import first_is_old
 from answerkey.tasks.releases.kept_gate import kept_gate
+from answerkey.tasks.releases.register import claimed
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, is_complete, record_validation
 from answerkey.tasks.reports.manifest import manifest
@@ -96,7 +96,7 @@ def _run_name() -> str:
     flow_run_name=_run_name,
     persist_result=True,
 )
-def evaluate_release(
+def evaluate_release(  # noqa: PLR0915
     data: Data,
     scoring: Scoring = _SCORING,
     judging: Judging = _JUDGING,
@@ -124,11 +124,16 @@ def evaluate_release(
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
     dry_run = judging.dry_run
-    with started(home) as run:
-        answers = find_answers(run, data, scoring, parameters)
-        if (earlier := _made_before(run, answers)) and is_complete(run.home, run.id):
+    with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, settled):
+        # A retry goes on with what this run has made, another run leaves a registered release alone
+        earlier = made_by(run.home, run.id) if started_before() else []
+        if earlier and is_complete(run.home, run.id):
             log.info("this run is complete, so nothing is repeated; start a new run for another report")
             return completed(_ids(earlier), *how_they_ended(run.home, _ids(earlier)))
+        if settled and not earlier:
+            log.info(settled)
+            return completed(reports_of_release, settled)
+        answers = find_answers(run, data, scoring, parameters)
 
         # Whatever can be refused is refused before anything is loaded
         baseline, policy = _gate(run.home, answers, baseline, policy)
@@ -204,17 +209,6 @@ def evaluate_release(
 
 def _ids(reports: Sequence[Report]) -> list[str]:
     return [report.report_id for report in reports]
-
-
-def _made_before(run: Run, answers: Answers) -> list[Report]:
-    """The reports that this run has made of the same data before it failed; a retry does not make them again.
-
-    Within a flow of several evaluations, Prefect resumes a killed subflow run by its position, whatever is evaluated.
-    """
-    if not started_before():
-        return []
-    kept = json.loads(json.dumps(kept_parameters(answers.parameters["data"])))
-    return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == kept]
 
 
 def _gate(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str, str]:

@@ -59,8 +59,8 @@ class Data(Form):
     )
 
     answers: Annotated[str, Option("FILE", several=True)] = Field(
-        description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
-        "or a pattern. Several: one per line.",
+        description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a "
+        "folder, a pattern, or registered:RELEASE. Several: one per line.",
         examples=["examples/helpdesk/v1.csv"],
     )
     references: str = Field(
@@ -440,25 +440,6 @@ class Limits(Form, Thresholds):
         return Contract(**self.model_dump(exclude={"min_coverage"}), references=references)
 
 
-class Waiting(Form):
-    """Which of the registered releases."""
-
-    release: Annotated[str, Option("NAME")] = Field(
-        "",
-        description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
-    )
-    at_most: int = Field(
-        10,
-        ge=1,
-        description="How many releases this run evaluates. The next run continues with the others.",
-    )
-    retry_failed: bool = Field(
-        True,
-        title="Retry failed",
-        description="Evaluate also releases whose evaluation failed before.",
-    )
-
-
 def _both_reports(schema: dict[str, Any]) -> None:
     shown()(schema)
     # A command may name a file with the scores of both
@@ -709,7 +690,7 @@ class Afterwards(Form):
 
     evaluate: bool = Field(
         False,
-        description="Evaluate the release at once. Off: leave it to an automation, the nightly run or a person.",
+        description="Evaluate the release at once. Off: leave it to an automation or a person.",
     )
     baseline: str = Field(
         "",
