@@ -120,8 +120,7 @@ def generate_answers(
         reports = evaluate_release(
             answers, scoring, judging, limits, home, afterwards.baseline, afterwards.policy, afterwards.page
         )
-    report_ids = [report for report in reports if isinstance(report, str)]
-    return completed(replace(made, report_ids=tuple(report_ids)), *how_they_ended(run.home, report_ids))
+    return completed(replace(made, report_ids=tuple(reports)), *how_they_ended(run.home, reports))
 
 
 def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging, *, dry_run: bool) -> None:

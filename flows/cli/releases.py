@@ -39,6 +39,7 @@ from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
 
 if TYPE_CHECKING:
+    from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.traces.funnel import Funnel, Preview
 
 
@@ -102,11 +103,16 @@ def rerun(
         answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5
         answerkey rerun gpt-4 --only-failed
     """
+    from answerkey.flows.cli.tables import print_estimates
+
     with at_work(home, quiet=quiet):
         from answerkey.flows.rerun_report import rerun_report
 
         result = rerun_report(rerun, str(home))
-    return print_result(result, home, dry_run=rerun.dry_run, as_json=as_json)
+    if rerun.dry_run:
+        print_estimates(cast("list[Cost]", result), as_json=as_json)
+        return 0
+    return print_result(cast("list[str]", result), home, as_json=as_json)
 
 
 @command
@@ -116,7 +122,7 @@ def generate(  # noqa: PLR0913
     afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
     scoring: Annotated[Scoring, Flags("Scoring", omit=("models", "threshold", "only_failed"))],
     # What the judges may cost is said apart from the model under test.
-    judging: Annotated[Judging, Flags("Judge", omit=("dry_run", *JUDGES_OF_EVALUATE), prefix="judge")],
+    judging: Annotated[Judging, Flags("Judge", omit=JUDGES_OF_EVALUATE, prefix="judge")],
     limits: Annotated[Limits, Flags("Limits", omit=tuple(Limits.model_fields))],
     *,
     as_json: AsJson = False,
@@ -157,7 +163,7 @@ def generate(  # noqa: PLR0913
             return 0
         print()
     return print_result(
-        reports, home, dry_run=False, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
+        reports, home, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
     )
 
 
