@@ -12,7 +12,7 @@ from answerkey.flows.runs import Run
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.export import stored_answers
 from answerkey.tasks.releases.provenance import generation_of
-from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
+from answerkey.tasks.releases.register import ADDRESS, registered_source, registration_named
 from answerkey.tasks.reports.report import read_reports
 
 REPORT = "report:"
@@ -62,8 +62,9 @@ def find_answers(run: Run, data: Data, scoring: Scoring, parameters: dict[str, A
         limits = parameters["limits"] | {"expectations": before["limits"].get("expectations", "")}
         parameters = parameters | {"data": before["data"], "limits": limits}
     elif f"{kind}:" == ADDRESS:
-        [registration] = registrations(run.home, name)
+        registration = registration_named(run.home, name)
         source, generation = registered_source(run.home, registration, run.folder), registration.generation
+        parameters = parameters | {"data": parameters["data"] | {"answers": registration.address}}
     else:
         source, generation = data.source(), generation_of(data.answers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from answerkey.flows.parameters import Judging, preflight
+from answerkey.flows.parameters import Estimating, preflight
 from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import log, may_succeed, started
 from answerkey.metrics_core.errors import UserError
@@ -32,7 +32,7 @@ learn_examples = task(
 
 _NEWEST: list[str] = []
 _USUAL: list[str] = []
-_JUDGING = Judging()
+_JUDGING = Estimating()
 
 
 @flow(
@@ -51,7 +51,7 @@ def calibrate_judge(  # noqa: PLR0913
     learn: int = 0,
     rubric: str = "",
     out: str = "",
-    judging: Judging = _JUDGING,
+    judging: Estimating = _JUDGING,
 ) -> Calibration | Learned | list[Cost]:
     """Calibrate METRIC.FIELD, keep the result in the warehouse, and show it; or learn examples for a rubric.
 
@@ -99,11 +99,11 @@ def calibrate_judge(  # noqa: PLR0913
     return found
 
 
-def _learn(home: str, asked: Learning, judging: Judging, parameters: dict[str, Any]) -> Learned | list[Cost]:
+def _learn(home: str, asked: Learning, judging: Estimating, parameters: dict[str, Any]) -> Learned | list[Cost]:
     with started(home) as run:
         asked.check()
         options = judging.options()
-        preflight(options, judging.key_from, dry_run=judging.dry_run)
+        preflight(options, judging.key_from, needs_key=not judging.dry_run)
         if not run.home.warehouse.exists():
             raise nothing_here(home)
         parameters |= {"judging": judging.model_dump()}

@@ -21,7 +21,6 @@ from answerkey.flows.fan_out import fan_out, outcome
 from answerkey.flows.findings import (
     how_it_ended,
     how_they_ended,
-    log_dry_run,
     log_expected_cost,
     log_page,
     log_plan,
@@ -35,19 +34,18 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import compare_all, primary_field
 from answerkey.tasks.gate.gate import gate, policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded, dataset_name, load
-from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import address, publish_comparison, publish_run, publish_scores
 from answerkey.tasks.publish.events import announce
 from answerkey.tasks.publish.text import first_is_old
 from answerkey.tasks.releases.kept_gate import kept_gate
+from answerkey.tasks.releases.register import claimed
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, is_complete, record_validation
 from answerkey.tasks.reports.manifest import manifest
@@ -105,8 +103,8 @@ def evaluate_release(
     baseline: str = "",
     policy: str = "",
     page: bool = True,
-) -> list[str] | list[Cost]:
-    """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
+) -> list[str]:
+    """Evaluate releases and return the ids of their reports.
 
     Args:
         data: What to evaluate.
@@ -123,38 +121,37 @@ def evaluate_release(
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
-    dry_run = judging.dry_run
-    with started(home) as run:
-        answers = find_answers(run, data, scoring, parameters)
-        if (earlier := _made_before(run, answers)) and is_complete(run.home, run.id):
+    with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, settled):
+        # A retry goes on with what this run has made, another run leaves a registered release alone
+        earlier = made_by(run.home, run.id) if started_before() else []
+        if earlier and is_complete(run.home, run.id):
             log.info("this run is complete, so nothing is repeated; start a new run for another report")
             return completed(_ids(earlier), *how_they_ended(run.home, _ids(earlier)))
+        if settled and not earlier:
+            log.info(settled)
+            return completed(reports_of_release, settled)
+        answers = find_answers(run, data, scoring, parameters)
 
         # Whatever can be refused is refused before anything is loaded
-        baseline, policy = _gate(run.home, answers, baseline, policy)
+        baseline, policy = gate_of(run.home, answers, baseline, policy)
         named = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
-        contract = _contract(limits, scoring, answers)
+        contract = contract_of(limits, scoring, answers)
         rules = policy_for(policy, named, metrics)
         check_baseline_answers(metrics, named)
 
-        with run.recorded(answers.flow, dataset_name(answers.source), answers.parameters, dry_run=dry_run):
+        with run.recorded(answers.flow, dataset_name(answers.source), answers.parameters):
             # The answers, in DuckDB's terms, and which of them can be scored
             loaded = load_answers(answers.source, run.folder)
-            if not dry_run:
-                start_processes(metrics, loaded.n_rows)
+            start_processes(metrics, loaded.n_rows)
             tell(Advance("validate"))
             validated = validate_answers(
                 loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
             )
             keep_validation(run.home, run.id, answers.source.answers, loaded, validated)
             log_validation(loaded, validated)
-            docs = (
-                write_data_docs.submit(run.home, run.id, loaded.dataset, contract, validated)
-                if page and not dry_run
-                else None
-            )
-            _check(run.home, answers, named, loaded, validated, docs)
+            docs = write_data_docs.submit(run.home, run.id, loaded.dataset, contract, validated) if page else None
+            check_validated(run.home, answers, named, loaded, validated, docs)
 
             # What has no score yet, and what that costs
             metrics = with_baseline_answers(metrics, validated.accepted, named)
@@ -162,10 +159,6 @@ def evaluate_release(
                 validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
                 key_from=judging.key_from, wait_for=[validated],
             )  # fmt: skip
-            if dry_run:
-                costs = [*estimate_calls(planned)]
-                log_dry_run(loaded.dataset, judge, costs)
-                return costs
             _check_reachable(planned, judge)
             log_plan(planned)
             if planned.known_answers:
@@ -206,18 +199,7 @@ def _ids(reports: Sequence[Report]) -> list[str]:
     return [report.report_id for report in reports]
 
 
-def _made_before(run: Run, answers: Answers) -> list[Report]:
-    """The reports that this run has made of the same data before it failed; a retry does not make them again.
-
-    Within a flow of several evaluations, Prefect resumes a killed subflow run by its position, whatever is evaluated.
-    """
-    if not started_before():
-        return []
-    kept = json.loads(json.dumps(kept_parameters(answers.parameters["data"])))
-    return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == kept]
-
-
-def _gate(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str, str]:
+def gate_of(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str, str]:
     """The baseline and the policy of a run: where it names neither, those that are kept for its data set."""
     if not (baseline or policy):
         baseline, policy = kept_gate(home, dataset_name(answers.source))
@@ -225,14 +207,16 @@ def _gate(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str
     return baseline, policy
 
 
-def _contract(limits: Limits, scoring: Scoring, answers: Answers) -> Contract:
+def contract_of(limits: Limits, scoring: Scoring, answers: Answers) -> Contract:
     """What the data must meet: references where a metric needs them, and the suite of the user."""
     if limits.expectations:
         read_suite(limits.expectations, [*answers.source.slices, *answers.source.column_paths])
     return limits.contract(needs_references=scoring.needs_references)
 
 
-def _check(home: Home, answers: Answers, baseline: str, loaded: Loaded, validated: Validation, docs: Any) -> None:
+def check_validated(
+    home: Home, answers: Answers, baseline: str, loaded: Loaded, validated: Validation, docs: Any = None
+) -> None:
     """Find out whether the data can be scored, and compared with the baseline.
 
     Raises:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from answerkey.flows.evaluate_registered import evaluate_registered
+from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.findings import how_they_ended
 from answerkey.flows.parameters import (
     Afterwards,
+    Data,
     Generating,
     Judging,
     Limits,
     Questions,
     Scoring,
-    Waiting,
     checked,
 )
-from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.prefect_or_local import flow, tagged, task
 from answerkey.flows.runs import Run, completed, form_of, log, may_succeed, started
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
@@ -43,6 +43,7 @@ from answerkey.tasks.releases.generate import (
     tally,
 )
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
+from answerkey.tasks.releases.register import ADDRESS
 
 estimate_calls = task(estimate_answers, name="estimate costs")
 ask_model = task(
@@ -113,14 +114,13 @@ def generate_answers(
             made = _generate(run, found, asking, generating)
     if isinstance(made, Cost) or not afterwards.evaluate:
         return made
-    found_reports = evaluate_registered(
-        Waiting(release=made.registration, at_most=1), scoring, judging, limits, home, afterwards.baseline,
-        afterwards.policy, afterwards.page,
-    )  # fmt: skip
-    report_ids = [one for one in found_reports if isinstance(one, str)]
-    # A run without reports has not looked into the warehouse.
-    how = how_they_ended(run.home, report_ids) if report_ids else ("",)
-    return completed(replace(made, report_ids=tuple(report_ids)), *how)
+    answers = Data(answers=f"{ADDRESS}{made.registration}")
+    # A run within a run does not get its tags by itself
+    with tagged():
+        reports = evaluate_release(
+            answers, scoring, judging, limits, home, afterwards.baseline, afterwards.policy, afterwards.page
+        )
+    return completed(replace(made, report_ids=tuple(reports)), *how_they_ended(run.home, reports))
 
 
 def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging, *, dry_run: bool) -> None:

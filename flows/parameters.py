@@ -59,8 +59,8 @@ class Data(Form):
     )
 
     answers: Annotated[str, Option("FILE", several=True)] = Field(
-        description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
-        "or a pattern. Several: one per line.",
+        description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a "
+        "folder, a pattern, or registered:RELEASE. Several: one per line.",
         examples=["examples/helpdesk/v1.csv"],
     )
     references: str = Field(
@@ -327,9 +327,7 @@ class Judging(Form, JudgeOptions):
     refuse what may contain a password, since the server stores what is typed.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra=shown("judges", "api_base", "key_from", "max_calls", "max_cost_usd", "dry_run")
-    )
+    model_config = ConfigDict(json_schema_extra=shown("judges", "api_base", "key_from", "max_calls", "max_cost_usd"))
 
     judges: Annotated[tuple[JudgeName, ...], Option("--judge")] = Field(
         (),
@@ -350,10 +348,6 @@ class Judging(Form, JudgeOptions):
         description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
         "ANSWERKEY_JUDGE_KEY, the secret answerkey-judge-key, or the provider's own variable.",
         examples=["secret:judge-key"],
-    )
-    dry_run: bool = Field(
-        False,
-        description="Estimate the cost and stop before any judge is asked.",
     )
 
     @field_validator("judges")
@@ -381,10 +375,22 @@ class Judging(Form, JudgeOptions):
         return options
 
 
-def preflight(options: JudgeOptions, key_from: str, *, dry_run: bool = False) -> None:
-    """Check before anything is paid, or even loaded, that the judges can be asked. No call is made.
+class Estimating(Judging):
+    """Which judges to ask, or what that would cost."""
 
-    A dry run estimates what they would cost, and needs no key.
+    dry_run: bool = Field(
+        False,
+        description="Estimate the cost and stop before any judge is asked.",
+    )
+
+    @property
+    def judging(self) -> Judging:
+        """The judges alone, as runs keep them."""
+        return Judging(**self.model_dump(exclude={"dry_run"}))
+
+
+def preflight(options: JudgeOptions, key_from: str, *, needs_key: bool = True) -> None:
+    """Check before anything is paid, or even loaded, that the judges can be asked. No call is made.
 
     Raises:
         UserError: the provider of a judge is unknown, a key is missing, or the cost is to be limited and a price is
@@ -392,7 +398,7 @@ def preflight(options: JudgeOptions, key_from: str, *, dry_run: bool = False) ->
     """
     if options.offline:
         return
-    check(options, None if dry_run else key(key_from), needs_key=not dry_run)
+    check(options, key(key_from) if needs_key else None, needs_key=needs_key)
     votes = len(options.judges) * options.repeats
     if options.jury == "majority" and votes % 2 == 0:
         logging.getLogger("answerkey").warning(
@@ -402,7 +408,12 @@ def preflight(options: JudgeOptions, key_from: str, *, dry_run: bool = False) ->
 
 
 def checked(
-    scoring: Scoring, judging: Judging, embedding_cache: str = "", access: Access = NO_ACCESS
+    scoring: Scoring,
+    judging: Judging,
+    embedding_cache: str = "",
+    access: Access = NO_ACCESS,
+    *,
+    needs_key: bool = True,
 ) -> tuple[JudgeOptions, list[Metric]]:
     """The judges, the offline one where no metric asks any, and the metrics. Nothing is loaded or asked.
 
@@ -412,7 +423,7 @@ def checked(
     judge = OFFLINE_JUDGE
     if scoring.asks_judges:
         judge = judging.options()
-        preflight(judge, judging.key_from, dry_run=judging.dry_run)
+        preflight(judge, judging.key_from, needs_key=needs_key)
     metrics = scoring.create(embedding_cache, judge, access)
     # A signature names the model, so one that is not there is found here.
     _ = [metric.signature for metric in metrics]
@@ -438,25 +449,6 @@ class Limits(Form, Thresholds):
         """As validation takes it."""
         references = "required" if needs_references else "unused"
         return Contract(**self.model_dump(exclude={"min_coverage"}), references=references)
-
-
-class Waiting(Form):
-    """Which of the registered releases."""
-
-    release: Annotated[str, Option("NAME")] = Field(
-        "",
-        description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
-    )
-    at_most: int = Field(
-        10,
-        ge=1,
-        description="How many releases this run evaluates. The next run continues with the others.",
-    )
-    retry_failed: bool = Field(
-        True,
-        title="Retry failed",
-        description="Evaluate also releases whose evaluation failed before.",
-    )
 
 
 def _both_reports(schema: dict[str, Any]) -> None:
@@ -570,7 +562,7 @@ class Rerunning(Form):
     max_calls: int = as_in(Judging, "max_calls")
     max_cost_usd: float = as_in(Judging, "max_cost_usd")
     max_cost_total_usd: float = as_in(Judging, "max_cost_total_usd")
-    dry_run: bool = as_in(Judging, "dry_run")
+    dry_run: bool = as_in(Estimating, "dry_run")
 
 
 class Questions(Form):
@@ -709,7 +701,7 @@ class Afterwards(Form):
 
     evaluate: bool = Field(
         False,
-        description="Evaluate the release at once. Off: leave it to an automation, the nightly run or a person.",
+        description="Evaluate the release at once. Off: leave it to an automation or a person.",
     )
     baseline: str = Field(
         "",

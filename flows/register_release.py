@@ -1,4 +1,4 @@
-"""Register a release: load, validate and commit its answers, which `evaluate_registered` scores later."""
+"""Register a release: load, validate and commit its answers, which a run of their own scores."""
 
 from __future__ import annotations
 

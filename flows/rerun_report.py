@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from answerkey.flows.answers import REPORT
+from answerkey.flows.estimate_release import estimate_release
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import (
     METRIC_OPTIONS,
@@ -53,15 +54,19 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
     [new] = read_reports(place, [report_named(place, rerun.report)])
     scoring, judging, limits = again(new.manifest, rerun)
     Run(place, run_id()).describe({"changed": _changes(rerun)})
-    baseline, policy = "", rerun.policy
-    if rerun.against:
-        [old] = read_reports(place, [report_named(place, rerun.against, new.dataset)])
-        policy = policy or kept_gate(place, new.dataset)[1]
-        with tagged():
-            made = evaluate_release(_answers(old), *again(old.manifest, rerun), home, NOTHING, page=False)
-        if rerun.dry_run:
-            return [*made, *evaluate_release.fn(_answers(new), scoring, judging, limits, home, NOTHING)]
-        baseline = str(made[0])
+    if not rerun.against:
+        forms = (_answers(new), scoring, judging, limits, home, "", rerun.policy)
+        return estimate_release.fn(*forms) if rerun.dry_run else evaluate_release.fn(*forms, page)
+
+    # The old report of the pair first, with the same changes
+    [old] = read_reports(place, [report_named(place, rerun.against, new.dataset)])
+    forms_of_old = (_answers(old), *again(old.manifest, rerun), home, NOTHING)
+    if rerun.dry_run:
+        costs = estimate_release.fn(*forms_of_old)
+        return costs + estimate_release.fn(_answers(new), scoring, judging, limits, home, NOTHING)
+    with tagged():
+        [baseline] = evaluate_release(*forms_of_old, page=False)
+    policy = rerun.policy or kept_gate(place, new.dataset)[1]
     return evaluate_release.fn(_answers(new), scoring, judging, limits, home, baseline, policy, page)
 
 
@@ -118,7 +123,7 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judg
 
 
 def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, asked: bool) -> Judging:
-    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"})
+    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
     if wanted.key_from:
         changes["key_from"] = wanted.key_from
     if wanted.judges:

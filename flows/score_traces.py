@@ -209,7 +209,7 @@ def _job(rule: Rule, home: Home, run_id: str, *, dry_run: bool) -> Job:
         with _located_at(rule, "judge"):
             judge, key_from = judging.options(), judging.key_from
             if rule.enabled:
-                preflight(judge, key_from, dry_run=dry_run)
+                preflight(judge, key_from, needs_key=not dry_run)
     # Each rule has a budget of its own.
     access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
     with _located_at(rule, "options"):
@@ -229,7 +229,7 @@ def _located_at(rule: Rule, key: str) -> Iterator[None]:
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_NOT_IN_RULES = ("metrics", "own_metrics", "only_failed", "dry_run")
+_NOT_IN_RULES = ("metrics", "own_metrics", "only_failed")
 
 
 def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **more: Any) -> _Model:

@@ -44,7 +44,7 @@ WHERE answers.dataset = gone.dataset AND answers.release = gone.release AND answ
 -- Answers that no report is about any more, and that wait for none.
 DELETE FROM answers WHERE (dataset, release, answers_version) NOT IN (
     SELECT (dataset, release, answers_version) FROM reports
-    UNION ALL SELECT (dataset, release, answers_version) FROM registered WHERE report_id IS NULL
+    UNION ALL SELECT (dataset, release, answers_version) FROM registrations WHERE report_id IS NULL AND NOT superseded
 )
 
 -- name: samples

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, JUDGES_OF_EVALUATE, AsJson, Flags, HomeOption, command
 from answerkey.flows.environment import running
-from answerkey.flows.parameters import Judging
+from answerkey.flows.parameters import Estimating
 
 
 @command
@@ -18,7 +18,7 @@ def calibrate(  # noqa: PLR0913
         str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
     ],
     /,
-    judging: Annotated[Judging, Flags("Judge (with --learn)", omit=JUDGES_OF_EVALUATE, prefix="judge")],
+    judging: Annotated[Estimating, Flags("Judge (with --learn)", omit=JUDGES_OF_EVALUATE, prefix="judge")],
     *,
     report: Annotated[
         list[str] | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
@@ -24,13 +24,12 @@ from answerkey.flows.cli.options import (
     with_files,
 )
 from answerkey.flows.environment import running
-from answerkey.flows.parameters import NO_SUCH_OPTION, NOTHING, Data, Judging, Limits, Scoring
+from answerkey.flows.parameters import NO_SUCH_OPTION, NOTHING, Data, Estimating, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.warehouse.home import Home
 
 _MARGIN = 0.02
@@ -41,7 +40,7 @@ _MARGIN = 0.02
 def evaluate(  # noqa: PLR0913
     data: Annotated[Data, Flags("Data")],
     scoring: Annotated[Scoring, Flags("Scoring")],
-    judging: Annotated[Judging, Flags("Judge")],
+    judging: Annotated[Estimating, Flags("Judge")],
     limits: Annotated[Limits, Flags("Limits")],
     *,
     baseline: Baseline = "",
@@ -60,15 +59,25 @@ def evaluate(  # noqa: PLR0913
         answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
     """
     data, limits = with_files(data), with_suite(limits)
-    check_asked(scoring, judging, policy, baseline)
+    check_asked(scoring, judging.judging, policy, baseline, dry_run=judging.dry_run)
+    forms = (data, scoring, judging.judging, limits, str(home), baseline, from_anywhere(policy))
+    if judging.dry_run:
+        from answerkey.flows.cli.tables import print_estimates
+
+        with at_work(home, quiet=quiet):
+            from answerkey.flows.estimate_release import estimate_release
+
+            costs = estimate_release(*forms)
+        print_estimates(costs, as_json=as_json)
+        return 0
     with at_work(home, quiet=quiet):
         from answerkey.flows.evaluate_release import evaluate_release
 
-        found = evaluate_release(data, scoring, judging, limits, str(home), baseline, from_anywhere(policy), page=page)
+        found = evaluate_release(*forms, page=page)
     named = baseline not in ("", NOTHING)
     return print_result(
-        found, home, dry_run=judging.dry_run, as_json=as_json, compared=named, gated=bool(policy),
-        all_fields=all_fields, two_compared=not baseline and len(found) == 2,
+        found, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
+        two_compared=not baseline and len(found) == 2,
     )  # fmt: skip
 
 
@@ -86,7 +95,7 @@ def with_suite(limits: Limits) -> Limits:
     return limits.model_copy(update={"expectations": from_anywhere(limits.expectations)})
 
 
-def check_asked(scoring: Scoring, judging: Judging, policy: str, baseline: str) -> None:
+def check_asked(scoring: Scoring, judging: Judging, policy: str, baseline: str, *, dry_run: bool = False) -> None:
     """Refuse options without effect: of no metric, about judges that no metric asks, a policy without a baseline.
 
     Raises:
@@ -96,36 +105,32 @@ def check_asked(scoring: Scoring, judging: Judging, policy: str, baseline: str) 
         raise UserError(f"--{scoring.unused[0].replace('_', '-')}: {NO_SUCH_OPTION}")
     if policy and not baseline:
         raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
-    given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": judging.dry_run}
+    given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": dry_run}
     option = next((name for name, value in given.items() if value), None)
     if option and not scoring.asks_judges:
         raise UserError(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
 
 
 def print_result(
-    result: Any,
+    result: Sequence[str],
     home: Home,
     *,
-    dry_run: bool,
     as_json: bool,
     compared: bool = False,
     gated: bool = False,
     all_fields: bool = False,
     two_compared: bool = False,
 ) -> int:
-    """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code.
+    """Print the result of a run: its reports, or how they compare. Returns the exit code.
 
     `two_compared`: whether the run has compared its two releases without being asked. JSON leaves that comparison out:
     its form does not depend on how many releases a file has.
     """
     from answerkey.flows.cli.compare import print_compared_reports
-    from answerkey.flows.cli.tables import print_estimates, print_reports
+    from answerkey.flows.cli.tables import print_reports
     from answerkey.tasks.gate.verdicts import EXIT_CODES, stored_verdicts
     from answerkey.tasks.reports.report import read_reports
 
-    if dry_run:
-        print_estimates(cast("list[Cost]", result), as_json=as_json)
-        return 0
     code = 0
     if result and stored_verdicts(home, result):
         # By the gate that is kept for the data set too

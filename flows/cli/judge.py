@@ -15,7 +15,7 @@ from answerkey.flows.cli import layout
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, Dataset, Flags, HomeOption, command, listed
 from answerkey.flows.environment import use_kept_server
-from answerkey.flows.parameters import Judging, preflight
+from answerkey.flows.parameters import Estimating, preflight
 from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.access import Access
@@ -54,7 +54,7 @@ def judge(  # noqa: PLR0912, PLR0913
         ),
     ],
     /,
-    judging: Annotated[Judging, Flags("Judge", omit=_OF_RUNS)],
+    judging: Annotated[Estimating, Flags("Judge", omit=_OF_RUNS)],
     *,
     release: Annotated[
         str,
@@ -114,7 +114,7 @@ def judge(  # noqa: PLR0912, PLR0913
         if references or incorrect or context:
             raise UserError("--reference, --incorrect and --context go with three texts, not with a sample")
         stored = _stored(words[0], release, dataset, metric, home)
-        if rubric or judging != Judging():
+        if rubric or judging != Estimating():
             questions = _again(stored, rubric, _access(judging, home))
     elif len(words) == 3:
         if release or dataset:
@@ -148,7 +148,7 @@ def judge(  # noqa: PLR0912, PLR0913
     return 0 if all(row.measurement.status in ("scored", "undefined") for row in replies) else 1
 
 
-def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: bool) -> int:
+def _check(judging: Estimating, metric: str, rubric: str, home: Home, *, as_json: bool) -> int:
     """Check a judge, and print how it went; 1 if it fails.
 
     Raises:
@@ -209,14 +209,14 @@ def _metrics(text: str) -> list[str]:
     return names
 
 
-def _access(judging: Judging, home: Home) -> dict[str, Any]:
+def _access(judging: Estimating, home: Home) -> dict[str, Any]:
     """What metrics need to ask these judges, in one run, so that its limits hold for all questions together.
 
     Raises:
         UserError: a judge cannot be asked.
     """
     options = judging.model_copy(update={"check": "never"}).options()
-    preflight(options, judging.key_from, dry_run=judging.dry_run)
+    preflight(options, judging.key_from, needs_key=not judging.dry_run)
     api_key = None if options.offline or judging.dry_run else key(judging.key_from)
     return {"judge": options, "access": Access(api_key, home.ledger, uuid.uuid4().hex)}
 

@@ -75,7 +75,6 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "Releases": {
         "register-release": "releases",
-        "evaluate-registered": "releases",
     },
     "Set up": {
         "init": "init",
@@ -90,7 +89,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
 }
 """The commands under each heading of the help page, and the module of each; its docstring is its help."""
 
-_AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registered")
+_AT_WORK = ("evaluate", "rerun", "generate", "score-traces")
 """Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
 
 _PARENTS = {

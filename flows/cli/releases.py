@@ -14,11 +14,8 @@ from answerkey.flows.cli.options import (
     HOME,
     JUDGES_OF_EVALUATE,
     AsJson,
-    Baseline,
     Flags,
     HomeOption,
-    PageOption,
-    PolicyOption,
     Quiet,
     absolute,
     command,
@@ -37,12 +34,12 @@ from answerkey.flows.parameters import (
     Rerunning,
     Scoring,
     Tracing,
-    Waiting,
 )
 from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
 
 if TYPE_CHECKING:
+    from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.traces.funnel import Funnel, Preview
 
 
@@ -76,6 +73,7 @@ def register_release(
     answers = with_files(data)
     with running(home):
         from answerkey.flows.register_release import register_release as flow
+        from answerkey.tasks.releases.register import ADDRESS
 
         made = flow(answers, str(home))
     if as_json:
@@ -83,45 +81,10 @@ def register_release(
         return 0
     state = f"has the report {made.report_id}" if made.report_id else "waits for its evaluation"
     print(printable(f"{made.name} is registered as {made.registration} and {state}"))
-    how = pasted(home, "evaluate-registered", made.name)
+    how = pasted(home, "evaluate", f"{ADDRESS}{made.name}")
     if how and not made.report_id and not has_server():
         print(f"evaluate it with: {how}")
     return 0
-
-
-@command
-def evaluate_registered(  # noqa: PLR0913
-    waiting: Annotated[Waiting, Flags("Releases")],
-    scoring: Annotated[Scoring, Flags("Scoring")],
-    judging: Annotated[Judging, Flags("Judge")],
-    limits: Annotated[Limits, Flags("Limits")],
-    *,
-    baseline: Baseline = "",
-    policy: PolicyOption = "",
-    page: PageOption = True,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    home: HomeOption = HOME,
-) -> int:
-    """Evaluate every registered release without a report.
-
-    Running it again does nothing.
-
-    Examples:
-        answerkey evaluate-registered
-        answerkey evaluate-registered faq/gpt-5 --baseline gpt-4 --policy gate.yaml
-    """
-    check_asked(scoring, judging, policy, baseline)
-    with at_work(home, quiet=quiet):
-        from answerkey.flows.evaluate_registered import evaluate_registered as flow
-
-        result = flow(
-            waiting, scoring, judging, with_suite(limits), str(home), baseline, from_anywhere(policy),
-            page=page,
-        )  # fmt: skip
-    return print_result(
-        result, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
-    )
 
 
 @command
@@ -140,11 +103,16 @@ def rerun(
         answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5
         answerkey rerun gpt-4 --only-failed
     """
+    from answerkey.flows.cli.tables import print_estimates
+
     with at_work(home, quiet=quiet):
         from answerkey.flows.rerun_report import rerun_report
 
         result = rerun_report(rerun, str(home))
-    return print_result(result, home, dry_run=rerun.dry_run, as_json=as_json)
+    if rerun.dry_run:
+        print_estimates(cast("list[Cost]", result), as_json=as_json)
+        return 0
+    return print_result(cast("list[str]", result), home, as_json=as_json)
 
 
 @command
@@ -154,7 +122,7 @@ def generate(  # noqa: PLR0913
     afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
     scoring: Annotated[Scoring, Flags("Scoring", omit=("models", "threshold", "only_failed"))],
     # What the judges may cost is said apart from the model under test.
-    judging: Annotated[Judging, Flags("Judge", omit=("dry_run", *JUDGES_OF_EVALUATE), prefix="judge")],
+    judging: Annotated[Judging, Flags("Judge", omit=JUDGES_OF_EVALUATE, prefix="judge")],
     limits: Annotated[Limits, Flags("Limits", omit=tuple(Limits.model_fields))],
     *,
     as_json: AsJson = False,
@@ -172,7 +140,7 @@ def generate(  # noqa: PLR0913
     """
     from answerkey.flows.cli.tables import print_estimates, print_generated
     from answerkey.metrics_core.llm.cost import Cost
-    from answerkey.tasks.releases.register import registrations
+    from answerkey.tasks.releases.register import registration_named
 
     is_file = "::" in questions.dataset or Path(questions.dataset).is_file()
     if is_file:
@@ -190,13 +158,12 @@ def generate(  # noqa: PLR0913
         return 0
     reports = list(made.report_ids)
     if not (as_json and reports):
-        [registration] = registrations(home, made.registration)
-        print_generated(made.generated, registration, as_json=as_json)
+        print_generated(made.generated, registration_named(home, made.registration), as_json=as_json)
         if not reports:
             return 0
         print()
     return print_result(
-        reports, home, dry_run=False, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
+        reports, home, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
     )
 
 

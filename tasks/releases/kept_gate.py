@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.gate.policy import Policy
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -33,10 +33,9 @@ def kept_gate(home: Home, dataset: str) -> tuple[str, str]:
     return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
 
 
-def never_gated(home: Home) -> list[tuple[str, str, Policy]]:
-    """Report, baseline and policy of each newest registered release that the gate of its data set has not decided on.
+def never_gated(home: Home) -> list[tuple[str, str, str, str]]:
+    """Report, baseline, policy and time of the gate of each newest registered release that it has not decided on.
 
     A gate may be kept only after a release was evaluated, or changed since.
     """
-    rows = home.rows(_SQL["never_gated"]) if home.warehouse.exists() else []
-    return [(report, baseline, parse_policy(json.loads(policy), "gates")) for report, baseline, policy in rows]
+    return home.rows(_SQL["never_gated"]) if home.warehouse.exists() else []

@@ -10,9 +10,9 @@ WITH
 kept AS (
     FROM gates QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY kept_at DESC) = 1
 ), newest AS (
-    FROM registered QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY registered_at DESC) = 1
+    FROM registrations QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY registered_at DESC) = 1
 )
-SELECT n.report_id, k.baseline, k.policy
+SELECT n.report_id, k.baseline, k.policy::VARCHAR, k.kept_at::VARCHAR
 FROM newest n JOIN kept k USING (dataset)
 WHERE n.report_id IS NOT NULL AND k.baseline NOT IN (n.release, n.report_id) AND NOT EXISTS (
     FROM verdicts v LEFT JOIN reports o ON o.report_id = v.old_report

@@ -1,7 +1,7 @@
 """The registry of releases to evaluate: answers in the warehouse that wait for a report, claimed by one run at a time.
 
-An event that is lost costs nothing, because the nightly run finds what has no report; one that comes twice does
-nothing, because only one run at a time has a registration, and it looks first.
+An event that is lost costs nothing, because a schedule finds what has no report; one that comes twice does nothing,
+because only one run at a time has a registration, and it looks first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = logging.getLogger("answerkey")
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A row of the table `registered`; see schema.sql."""
+    """A row of the view `registrations`; see schema.sql."""
 
     registration: str
     dataset: str
@@ -48,11 +48,8 @@ class Registration:
     source: str
     generation: dict[str, Any] | None
     registered_at: str
-    attempts: int
-    message: str | None
     report_id: str | None
-    superseded: bool = False
-    """Whether newer answers of the release are registered, or were evaluated, since."""
+    superseded: bool
 
     @property
     def name(self) -> str:
@@ -109,8 +106,7 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
     }
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], about)
-        [row] = warehouse.execute(_SQL["registrations"], {"name": about["registration"]}).fetchall()
-    made = _registration(row)
+    made = registration_named(home, about["registration"])
     payload = {name: getattr(made, name) for name in ("registration", "dataset", "release")} | {"home": home.address}
     emit(RELEASE_REGISTERED, f"answerkey.release.{made.dataset}.{made.registration}", payload)
     return made
@@ -141,54 +137,56 @@ def registered_source(home: Home, registration: Registration, folder: Path) -> S
     )  # fmt: skip
 
 
-def pending(home: Home, name: str = "", limit: int | None = None) -> list[Registration]:
-    """The registrations without a report, the least tried first; at most `limit`.
-
-    Older answers of a release that has newer ones are evaluated only if their registration is named: their report
-    would be the newest of the release.
-
-    Args:
-        name: a registration, a release or DATASET/RELEASE: no others. Empty: all.
-    """
-    waiting = [one for one in registrations(home, name) if one.report_id is None]
-    return [one for one in waiting if not one.superseded or one.registration == name][:limit]
-
-
-def registrations(home: Home, name: str = "") -> list[Registration]:
-    """All registrations, with a report or without; see `pending`.
+def registration_named(home: Home, name: str) -> Registration:
+    """The registration with this id, else the newest one of a release, called RELEASE or DATASET/RELEASE.
 
     Raises:
-        UserError: there is no registration called `name`.
+        UserError: there is none.
     """
-    rows = home.rows(_SQL["registrations"], {"name": name}) if home.warehouse.exists() else []
-    if name and not rows:
+    named = [one for one in registrations(home) if name in (one.registration, one.release, one.name)]
+    if not named:
         raise UserError(f"{name}: no such registered release in {home}; `answerkey register-release` makes one")
+    return named[-1]
+
+
+def pending(home: Home) -> list[Registration]:
+    """The registrations that wait for a report, in their order.
+
+    Older answers of a release that has newer ones do not: their report would be the newest of the release.
+    """
+    return [one for one in registrations(home) if one.report_id is None and not one.superseded]
+
+
+def registrations(home: Home) -> list[Registration]:
+    """All registrations, with a report or without, in their order."""
+    rows = home.rows(_SQL["registrations"]) if home.warehouse.exists() else []
     return [_registration(row) for row in rows]
 
 
 @contextmanager
-def claimed(home: Home, registration: Registration) -> Iterator[Registration | None]:
-    """Claim a registration for this process; yields it as it is now, or None where another process has claimed it.
+def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
+    """Claim the registered release that `answers` names, for as long as this process evaluates it.
 
-    The claim ends with the process, even if it is killed.
+    Yields the report that it has, and why nothing is left to do; both are empty where this process is to evaluate it,
+    and for answers from elsewhere. The claim ends with the process, even if it is killed.
+
+    Raises:
+        UserError: there is no such registration.
     """
-    with home.warehouse.claimed(f"registration-{registration.registration}") as mine:
-        if not mine:
-            yield None
-            return
-        current = registrations(home, registration.registration)[0]
-        # The report of a run that was killed before it could write down that it had made it.
-        if current.report_id is None and (made := home.rows(_SQL["made_before"], {"address": current.address})):
-            note_attempt(home, current, report_id=made[0][0], message=None)
-            current = replace(current, report_id=made[0][0])
-        yield current
-
-
-def note_attempt(home: Home, registration: Registration, *, report_id: str | None, message: str | None) -> None:
-    """Record the result of an evaluation: a report, or why there is none."""
-    with home.warehouse.writing() as warehouse:
-        about = {"message": message, "report_id": report_id, "registration": registration.registration}
-        warehouse.execute(_SQL["note_attempt"], about)
+    if not answers.startswith(ADDRESS):
+        yield [], ""
+        return
+    name = registration_named(home, answers.removeprefix(ADDRESS)).registration
+    with home.warehouse.claimed(f"registration-{name}") as is_mine:
+        registration = registration_named(home, name)
+        if registration.report_id:
+            yield [registration.report_id], f"nothing new: {registration.name} has the report {registration.report_id}"
+        elif registration.superseded:
+            yield [], f"{registration.name}: {name} is left out, since the release has newer answers"
+        elif not is_mine:
+            yield [], f"{registration.name}: another run is evaluating it"
+        else:
+            yield [], ""
 
 
 def _registration(row: tuple[Any, ...]) -> Registration:

@@ -74,8 +74,7 @@ CREATE TABLE IF NOT EXISTS runs (
     , CHECK (status IN ('running', 'complete', 'stopped'))
 );
 
--- Releases that were registered to be evaluated: which of the `answers` wait for a report. The nightly run evaluates
--- those without one.
+-- Releases that were registered to be evaluated: which of the `answers` wait for a report.
 CREATE TABLE IF NOT EXISTS registered (
     registration    VARCHAR NOT NULL,       -- 12 hex digits: a hash of data set, release and their versions
     dataset         VARCHAR NOT NULL,       -- the name that was given
@@ -84,12 +83,8 @@ CREATE TABLE IF NOT EXISTS registered (
     answers_version VARCHAR NOT NULL,       -- as in `answers`
     source          VARCHAR NOT NULL,       -- where the answers came from
     generation      JSON NOT NULL,          -- how a model was asked for them; null: not known
-    registered_at   TIMESTAMPTZ NOT NULL,   -- UTC, the first time
-    attempts        INTEGER NOT NULL,       -- evaluations of it that were started
-    message         VARCHAR,                -- why the last of them made no report; NULL: none, or it made one
-    report_id       VARCHAR                 -- as in `reports`, the first one of it; NULL: none yet
+    registered_at   TIMESTAMPTZ NOT NULL    -- UTC, the first time
     , PRIMARY KEY (registration)
-    , CHECK (attempts >= 0)
 );
 
 -- Rows that were not scored because they broke a rule, whole, so that nothing is lost.
@@ -481,6 +476,32 @@ CREATE TABLE IF NOT EXISTS removals (
 -- The newest report of every release on every data set.
 CREATE OR REPLACE VIEW latest_reports AS
 SELECT * FROM reports QUALIFY row_number() OVER (PARTITION BY dataset, release ORDER BY version DESC) = 1;
+
+-- Registered releases, with what became of them.
+--   report_id: as in `reports`, the first one that an evaluation of the registration made; NULL: none yet
+--   superseded: whether newer answers of the release are registered, or were evaluated, since
+CREATE OR REPLACE VIEW registrations AS
+SELECT
+    r.*,
+    (SELECT arg_min(made.report_id, made.version)
+     FROM reports made
+     WHERE made.dataset = r.dataset AND made.release = r.release
+         AND json_extract_string(made.manifest, '$.parameters.data.answers') = 'registered:' || r.registration
+    ) AS report_id,
+    EXISTS (
+        FROM registered later
+        WHERE later.dataset = r.dataset AND later.release = r.release AND later.registered_at > r.registered_at
+    ) OR EXISTS (
+        -- A report about answers that had none when these were registered, and not about these.
+        FROM reports later
+        WHERE later.dataset = r.dataset AND later.release = r.release AND later.created_at > r.registered_at
+            AND later.answers_version <> r.answers_version
+            AND later.answers_version NOT IN (
+                SELECT answers_version FROM reports earlier
+                WHERE earlier.dataset = r.dataset AND earlier.release = r.release
+                    AND earlier.created_at <= r.registered_at)
+    ) AS superseded
+FROM registered r;
 
 -- The answers that every report is about, with their samples: one row per report and answer.
 CREATE OR REPLACE VIEW report_answers AS

@@ -131,7 +131,7 @@ def test_the_forms_are_for_people(deployed):
 
 
 def test_deploying_again_brings_up_to_date_and_doubles_nothing(deployed):
-    automations = {HEALS, SILENT, "evaluate-new__automation_1"}
+    automations = {HEALS, SILENT, "evaluate__automation_1"}
     assert {one["name"] for one in deployed.ask("POST", "automations/filter", {})} == automations
     hourly = _schedule(deployed, "housekeeping")
     deployed.deploy()
@@ -213,39 +213,34 @@ def _kill_with_a_heartbeat(deployed, doomed):
     doomed.wait()
 
 
+def _runs_about(deployed, release):
+    """The runs of `evaluate` for a registered release."""
+    [(registration,)] = deployed.query(f"SELECT registration FROM registered WHERE release = '{release}'")
+    started = deployed.runs_of("evaluate")
+    return [run for run in started if run["parameters"]["data"]["answers"] == f"registered:{registration}"]
+
+
 def test_an_event_starts_the_evaluation_once(deployed, tmp_path):
     file = jsonl(tmp_path / "five.jsonl", questions(5))
     register = ("register-release", "gpt-5", "--answers", file, "--dataset", "faq")
-    before = len(deployed.runs_of("evaluate-new"))
     # Twice, as a doubled event.
-    said = [deployed.cli(*register), deployed.cli(*register)]
-    assert said[0] == said[1]
-    assert said[0].startswith("faq/gpt-5 is registered as ")
+    assert deployed.cli(*register) == deployed.cli(*register)
 
     def started():
-        runs = deployed.runs_of("evaluate-new")[before:]
-        return runs if len(runs) == 2 else None
+        return runs if len(runs := _runs_about(deployed, "gpt-5")) == 2 else None
 
     runs = [deployed.wait(run["id"]) for run in wait_until(started, "two runs by the automation")]
-    assert [(run["state_type"], run["parameters"]["waiting"]) for run in runs] == [
-        ("COMPLETED", {"release": "", "at_most": 50, "retry_failed": False})
-    ] * 2
+    assert [run["state_type"] for run in runs] == ["COMPLETED"] * 2
     assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'faq'") == [("faq/gpt-5/v1",)]
-    assert deployed.query("SELECT report_id, attempts, message FROM registered") == [("faq/gpt-5/v1", 1, None)]
-    # The other one found nothing to do, or was not even started.
-    said = [run["state"]["message"] or "" for run in runs]
-    said += [line for run in runs if run["start_time"] for line in deployed.messages(run["id"])]
-    assert [line for line in said if re.search("another run is evaluating it|has the report|nothing to do", line)]
+    said = [run["state"]["message"] for run in runs]
+    assert [line for line in said if re.search("another run is evaluating it|has the report", line)]
 
 
 def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
-    file = jsonl(tmp_path / "six.jsonl", questions(4, "gpt-6"))
     broken = jsonl(tmp_path / "broken.jsonl", [{**row, "reference": ""} for row in questions(4)])
-    deployed.cli("register-release", "gpt-6", "--answers", file, "--dataset", "faq", server=False)
     deployed.cli("register-release", "broken", "--answers", broken, "--dataset", "faq", server=False)
     deployment, nightly = deployed.deployment("evaluate-new"), _schedule(deployed, "evaluate-new")
     assert (nightly["active"], nightly["schedule"]["timezone"]) == (True, "Etc/UTC")
-    assert nightly["parameters"] == {"waiting": {"release": "", "at_most": 50, "retry_failed": False}}
     before = len(deployed.runs_of("evaluate-new"))
     path = f"deployments/{deployment['id']}/schedules/{nightly['id']}"
     deployed.ask("PATCH", path, {"active": True, "schedule": {"interval": 15.0}})
@@ -257,13 +252,12 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
         deployed.ask("PATCH", path, {"active": False})
     done = deployed.wait(run["id"])
     assert done["auto_scheduled"]
-    # One that cannot be evaluated stops no other, and says what is wrong with it.
-    assert done["state_type"] == "FAILED"
-    assert "1 of 2 could not be evaluated; faq/broken: " in done["state"]["message"]
-    assert "100 % of the rows (4 of 4) are in quarantine, 20 % are allowed" in done["state"]["message"]
-    assert not [line for line in deployed.messages(run["id"]) if "Traceback" in line]
-    rows = deployed.query("SELECT release, report_id, attempts FROM registered ORDER BY registered_at")
-    assert rows == [("gpt-5", "faq/gpt-5/v1", 1), ("gpt-6", "faq/gpt-6/v1", 1), ("broken", None, 1)]
+    assert done["state"]["message"] == "started 1: faq/broken"
+    # One that cannot be evaluated says what is wrong with it.
+    [failed] = [deployed.wait(run["id"]) for run in _runs_about(deployed, "broken")]
+    assert failed["state_type"] == "FAILED"
+    assert "100 % of the rows (4 of 4) are in quarantine, 20 % are allowed" in failed["state"]["message"]
+    assert not [line for line in deployed.messages(failed["id"]) if "Traceback" in line]
 
 
 @pytest.mark.usefixtures("rerun")

@@ -74,7 +74,7 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     assert (mean, about["template"], about["system"], about["answered"]) == (
         0.75, "Answer in {lang}: {question}", "Be brief.", 4,
     )  # fmt: skip
-    assert query(home, "SELECT release, report_id FROM registered") == [("new", "capitals/new/v1")]
+    assert query(home, "SELECT release, report_id FROM registrations") == [("new", "capitals/new/v1")]
 
     # The data set is known by its name now; what is asked otherwise is another release.
     warm = cli("generate", "--dataset", "capitals", *asked, "--temperature", "0.7")

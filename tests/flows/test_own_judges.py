@@ -145,10 +145,10 @@ def test_a_rubric_learns_examples_from_labels(
         given = {"learn": 2, "rubric": str(rubric), "home": str(home)}
         code = (
             "from answerkey.flows.calibrate_judge import calibrate_judge as f\n"
-            "from answerkey.flows.parameters import Judging\n"
+            "from answerkey.flows.parameters import Estimating\n"
             f"given, form = {given}, dict(judges=['openai/m'], api_base={mind.url!r})\n"
-            "print(f('manners.polite', **given, judging=Judging(**form, dry_run=True))[0].calls)\n"
-            "print(f('manners.polite', **given, judging=Judging(**form)).rubric.text)"
+            "print(f('manners.polite', **given, judging=Estimating(**form, dry_run=True))[0].calls)\n"
+            "print(f('manners.polite', **given, judging=Estimating(**form)).rubric.text)"
         )
         flow = on_server(code)
         assert mind.n_requests == paid

@@ -120,7 +120,7 @@ def test_choices_of_judges_reach_the_library():
     unlimited = Judging(judges=["openai/a"]).options()
     assert (unlimited.limits.max_calls, unlimited.limits.max_cost_usd, unlimited.cascade) == (None, None, 0.0)
     # Every option of the library is one of the form.
-    assert set(JudgeOptions.model_fields) == set(Judging.model_fields) - {"key_from", "dry_run"}
+    assert set(JudgeOptions.model_fields) == set(Judging.model_fields) - {"key_from"}
 
 
 def test_schedules_saved_with_none_or_with_zero_have_no_limit():

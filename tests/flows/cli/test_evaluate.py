@@ -169,7 +169,7 @@ def home(tmp_path_factory):
 
 
 def commands(home, capsys, *reports, compared=False):
-    print_result(list(reports), Home(home), dry_run=False, as_json=False, compared=compared)
+    print_result(list(reports), Home(home), as_json=False, compared=compared)
     printed = capsys.readouterr().out.partition("\nnext:\n")[2].splitlines()
     assert [line[:4] for line in printed] == ["  # ", "  an"] * (len(printed) // 2)
     return [shlex.split(line) for line in printed[1::2]]
@@ -208,7 +208,7 @@ def test_the_home_is_named_where_a_shell_would_take_another(home, capsys, monkey
 
 
 def test_what_was_compared_is_not_compared_again(home, capsys):
-    print_result(["faq/old/v1"], Home(home), dry_run=False, as_json=False, compared=True)
+    print_result(["faq/old/v1"], Home(home), as_json=False, compared=True)
     assert "answerkey compare" not in capsys.readouterr().out
-    print_result(["faq/old/v1"], Home(home), dry_run=False, as_json=True)
+    print_result(["faq/old/v1"], Home(home), as_json=True)
     assert capsys.readouterr().out.startswith('[{"report_id":"faq/old/v1"')

@@ -10,7 +10,12 @@ import pytest
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.releases.export import stored_references
-from answerkey.tasks.releases.register import claimed, note_attempt, pending, registered_source, registrations
+from answerkey.tasks.releases.register import (
+    claimed,
+    pending,
+    registered_source,
+    registration_named,
+)
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
@@ -56,7 +61,7 @@ def test_what_is_kept_outlives_its_sources(source, home):
     Path(source.answers).unlink()
     Path(source.references).unlink()
     assert evaluated(home, made).ids == ["faq/gpt-5/v1"]
-    assert (made.name, made.report_id, made.attempts, made.source) == ("faq/gpt-5", None, 0, source.answers)
+    assert (made.name, made.report_id, made.source) == ("faq/gpt-5", None, source.answers)
     assert query(home, "SELECT sample_id, slices['lang'] FROM answers ORDER BY ALL") == [("q1", "en"), ("q2", "ru")]
     # The evaluation is of what was registered, and not of a copy of it.
     about = query(home, "SELECT dataset_version, answers_version FROM reports")
@@ -71,14 +76,12 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     second = registered(home, replace(source, answers=changed))
     assert second.registration != first.registration
 
-    def waiting(name=""):
-        return [one.registration for one in pending(home, name)]
-
-    # The older answers, which would become the newest report of the release, are evaluated only by their own name.
-    assert (waiting(), waiting(first.registration)) == ([second.registration], [first.registration])
-    note_attempt(home, first, report_id="faq/gpt-5/v1", message=None)
-    assert waiting("faq/gpt-5") == [second.registration]
-    assert {one.report_id for one in registrations(home)} == {"faq/gpt-5/v1", None}
+    # The older answers would become the newest report of the release.
+    assert pending(home) == [second] == [registration_named(home, "faq/gpt-5")]
+    with claimed(home, first.address) as left_out:
+        assert left_out == (
+            [], f"faq/gpt-5: {first.registration} is left out, since the release has newer answers"
+        )  # fmt: skip
 
 
 @pytest.mark.nightly
@@ -90,15 +93,6 @@ def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(export, home
     ids = sorted(row["sample_id"] for row in rows_of(load(export, tmp_path / "work").staged))
     assert kept == [(sample_id, "Paris") for sample_id in ids] and None not in ids
     assert evaluated(home, made).ids == ["faq/gpt-5/v1"]
-
-
-def test_rows_that_were_tried_least_come_first(source, home):
-    broken = registered(home, source)
-    note_attempt(home, broken, report_id=None, message="UserError: no")
-    registered(home, replace(source, release="gpt-6"))
-    tried = [("gpt-6", 0, None), ("gpt-5", 1, "UserError: no")]
-    assert [(one.release, one.attempts, one.message) for one in pending(home)] == tried
-    assert [one.release for one in pending(home, limit=1)] == ["gpt-6"]
 
 
 def test_references_come_from_the_newest_version_of_the_data_set(source, home, tmp_path):
@@ -157,11 +151,10 @@ def test_answers_without_references_are_kept_for_metrics_that_need_none(home, tm
 CLAIM = """
 import sys
 from pathlib import Path
-from answerkey.tasks.releases.register import Home, claimed, registrations
+from answerkey.tasks.releases.register import Home, claimed
 
-home = Home(Path(sys.argv[1]))
-with claimed(home, registrations(home)[0]) as mine:
-    print(mine is not None, flush=True)
+with claimed(Home(Path(sys.argv[1])), sys.argv[2]) as claim:
+    print(claim, flush=True)
     sys.stdin.read()
 """
 
@@ -169,24 +162,24 @@ with claimed(home, registrations(home)[0]) as mine:
 @pytest.mark.real
 def test_one_process_at_a_time_has_a_registration(source, home):
     made = registered(home, source)
-    command = [sys.executable, "-c", CLAIM, str(home.local)]
+    command = [sys.executable, "-c", CLAIM, str(home.local), made.address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "True\n"
-        with claimed(home, made) as mine:
-            assert mine is None
+        assert other.stdout.readline() == "([], '')\n"
+        with claimed(home, made.address) as claim:
+            assert claim == ([], "faq/gpt-5: another run is evaluating it")
         # The claim ends with the run, however the run ends.
         other.kill()
-    with claimed(home, made) as mine:
-        assert mine == made
+    with claimed(home, made.address) as claim:
+        assert claim == ([], "")
 
 
 def test_a_report_that_a_killed_run_made_counts(source, home):
     made = registered(home, source)
     evaluated(home, made, parameters={"data": {"answers": made.address}})
-    with claimed(home, made) as mine:
-        assert mine.report_id == "faq/gpt-5/v1"
+    with claimed(home, made.address) as claim:
+        assert claim == (["faq/gpt-5/v1"], "nothing new: faq/gpt-5 has the report faq/gpt-5/v1")
     assert pending(home) == []
-    assert refusal(pending, home, "gpt-7").startswith("gpt-7: no such registered release")
+    assert refusal(registration_named, home, "gpt-7").startswith("gpt-7: no such registered release")
 
 
 def test_rows_in_quarantine_are_kept_with_the_run_that_registered_them(source, home, tmp_path):

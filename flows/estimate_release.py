@@ -1,0 +1,73 @@
+"""A dry run: what the judges of an evaluation would be asked, and what that would cost."""
+
+from __future__ import annotations
+
+from answerkey.flows.answers import find_answers
+from answerkey.flows.evaluate_release import (
+    check_validated,
+    contract_of,
+    estimate_calls,
+    gate_of,
+    load_answers,
+    plan_scores,
+    validate_answers,
+)
+from answerkey.flows.findings import log_dry_run, log_validation
+from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
+from answerkey.flows.prefect_or_local import flow
+from answerkey.flows.runs import started
+from answerkey.metrics_core.llm.cost import Cost
+from answerkey.tasks.gate.gate import policy_for
+from answerkey.tasks.load.load import dataset_name
+from answerkey.tasks.score.baseline_answers import with_baseline_answers
+
+_SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
+
+
+@flow(name="estimate-release", description="What the judges of an evaluation would be asked, and what that would cost.")
+def estimate_release(
+    data: Data,
+    scoring: Scoring = _SCORING,
+    judging: Judging = _JUDGING,
+    limits: Limits = _LIMITS,
+    home: str = ".answerkey",
+    baseline: str = "",
+    policy: str = "",
+) -> list[Cost]:
+    """Estimate the calls of each metric. No judge is asked, no key is needed, and nothing is scored.
+
+    Args:
+        data: What would be evaluated.
+        scoring: How it would be scored.
+        judging: Which judges would be asked.
+        limits: When the data are too bad to score.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
+        baseline: A release, or a report, that every other release would be compared with.
+        policy: What would have to hold for a release to ship.
+    """
+    forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
+    parameters = {name: form.model_dump() for name, form in forms.items()}
+    with started(home) as run:
+        answers = find_answers(run, data, scoring, parameters)
+        baseline, policy = gate_of(run.home, answers, baseline, policy)
+        named = "" if baseline == NOTHING else baseline
+        judge, metrics = checked(scoring, judging, run.home.embeddings, run.access, needs_key=False)
+        policy_for(policy, named, metrics)
+        contract = contract_of(limits, scoring, answers)
+
+        with run.recorded("estimate-release", dataset_name(answers.source), answers.parameters, dry_run=True):
+            loaded = load_answers(answers.source, run.folder)
+            validated = validate_answers(
+                loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
+            )
+            log_validation(loaded, validated)
+            check_validated(run.home, answers, named, loaded, validated)
+
+            metrics = with_baseline_answers(metrics, validated.accepted, named)
+            planned = plan_scores(
+                validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
+                key_from=judging.key_from, wait_for=[validated],
+            )  # fmt: skip
+            costs = [*estimate_calls(planned)]
+            log_dry_run(loaded.dataset, judge, costs)
+    return costs
