@@ -49,14 +49,16 @@ class Number(ValueMetric):
     """1 if the last number of the answer is that of a reference. Numbers may be written in digits or in words.
 
     >>> from answerkey.metrics_core import Sample
-    >>> Number(tolerance=0.01).measure([Sample("1", "3 times 4 is about 12.1", ["twelve"])])[0].values
+    >>> Number(within=0.01).measure([Sample("1", "3 times 4 is about 12.1", ["twelve"])])[0].values
     {'match': 1.0}
     """
 
     name = "number"
     summary = "the last number of the answer is that of a reference"
 
-    tolerance: float = option(0.0, description="largest accepted difference, as a share of the reference", ge=0)
+    within: float = option(
+        0.0, title="Within", description="largest accepted difference, as a share of the reference", ge=0
+    )
 
     def read(self, text: str) -> float | None:
         """The last number, read as the offline judge reads it."""
@@ -66,8 +68,8 @@ class Number(ValueMetric):
         return next((number.value for number in reversed(read(text[-LONGEST_CHARACTERS:]).numbers)), None)
 
     def equal(self, value: float, expected: float) -> bool:
-        """Whether they differ by at most the tolerance, and by what a decimal loses as a float."""
-        return abs(value - expected) <= (self.tolerance + 1e-9) * abs(expected)
+        """Whether they differ by at most the share, and by what a decimal loses as a float."""
+        return abs(value - expected) <= (self.within + 1e-9) * abs(expected)
 
 
 @dataclass(frozen=True)
