@@ -13,7 +13,7 @@ from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Quantity, dates, numbers, quantities
 from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide, only_quantity
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide
 from answerkey.metrics_core.text import words
 from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS, shares
 
@@ -22,7 +22,6 @@ CAPITAL, STOLITSA = "What's the capital of France?", "Назовите стол�
 
 DECIDED = [
     ("same_number", "When does it open?", "It opens at 14:00.", "2 pm"),
-    ("same_number", "When does it open?", "At 5 o'clock", "5 pm"),
     ("same_number", "When does it close?", "at midnight", "12 am"),
     ("other_number", "When does it open?", "2 am", "2 pm"),
     ("other_number", "How much?", "2", "1/2"),
@@ -54,7 +53,6 @@ DECIDED = [
     ("other_number", "Which order?", "It is 12345678901234568.", "12345678901234567"),
     ("other_list", "Name the primary colours.", "red and blue", "red, yellow and blue"),
     ("other_date", WHEN, "It ended on August 27, 2004.", "2004", "June 11, 2004"),
-    ("other_date", WHEN, "It ended in 1944.", "2 September 1945"),
     ("other_date", "Wann fiel sie?", "Sie fiel am 9. Oktober 1989.", "9. November 1989"),
     ("other_list", "What is its capital, and who is its king?", "Tokyo", "Tokyo; Naruhito"),
     ("same_number", "Wie schwer ist sie?", "achtundvierzig Kilogramm", "48 kg"),
@@ -71,6 +69,7 @@ DECIDED = [
     ("other_order", "Who won?", "Green beat Brown.", "Brown beat Green"),
     ("other_order", "Кто кого победил?", "Клара победила Анну Вебер", "Анна Вебер победила Клару"),
     ("same_number", "How many?", "It is 1.5k.", "1500"),
+    ("same_number", "How many green bottles?", "5 green bottles", "5"),
     ("same_text", "How many?", "5 × 10³", "5000"),
     ("same_text", "How many?", "1e-3", "0.001"),
     ("same_number", "How cold is it?", "negative five", "-5"),
@@ -316,12 +315,6 @@ def test_quantities(text, expected):
 def test_quantities_compare_across_units(one, other, same):
     assert one.equals(other) is same
     assert other.equals(one) is same
-
-
-def test_one_quantity_and_no_more():
-    assert only_quantity(read("the answer is 5 km"), frozenset()) == Quantity(5, "kilometre")
-    assert only_quantity(read("5 green bottles"), frozenset()) is None
-    assert only_quantity(read("5 green bottles"), frozenset(read("green bottles").stems)) == Quantity(5)
 
 
 @pytest.mark.parametrize(
