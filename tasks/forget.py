@@ -121,7 +121,7 @@ def _forget_gone(
     return _record(warehouse, kind, reason, before, calls, len(files), resting)
 
 
-def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
+def forget_older(home: Home, days: int) -> Removed:
     """Remove reports older than a number of days, but for the newest of every release, and what only they needed.
 
     Answers, measurements and replies of models that no report is left about go with them, and so do the rows of runs of
@@ -145,7 +145,7 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
             warehouse.execute(statement, {"runs": runs})
         files = [name for name in (_page_of(home, report_id) for report_id in reports) if home.store.exists(name)]
         calls = _remove(home, requests, [], files)
-        done = _record(warehouse, "age", reason, before, calls, len(files), [])
+        done = _record(warehouse, "age", "", before, calls, len(files), [])
     home.warehouse.rewrite()
     return done
 

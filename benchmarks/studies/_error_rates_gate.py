@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 from _error_rates import (
     ANY_FINDING,
+    HEAVY_TAILED,
     ONE_SIDED,
     Figure,
     Floats,
@@ -24,12 +25,13 @@ from _error_rates_intervals import SIZE, beta_clusters, change_interval, rows_of
 from scipy.stats import binom
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
-from answerkey.metrics_core.gate.evidence import PairedScores, statistic_of
+from answerkey.metrics_core.gate.evidence import LabelDraw, PairedScores, statistic_of
 from answerkey.metrics_core.gate.gate import GateOutcome, decisions
 from answerkey.metrics_core.gate.policy import PolicyRule
 from answerkey.metrics_core.statistics.clustered import Codes
 from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import mcnemar
+from answerkey.metrics_core.statistics.ppi import ppi_difference
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FIELD = "metric.field"
@@ -41,6 +43,7 @@ def tables() -> Iterator[Table]:
     yield table("gate, 0/1 rows", ("rows", "margin", "changes"), _independent())
     yield table("gate, rare large losses", ("rows",), rows_of(rare, (30, 100, 300, 1000)))
     yield table("gate, documents break", ("documents",), rows_of(documents, (5, 10, 20, 50, 200)))
+    yield table("people and judge", ("labels",), rows_of(people_and_judge, (60, 100)))
     yield table("gate, levels", ("rows or clusters",), _levels())
     yield table("nights", ("nights",), rows_of(nights, NIGHTS))
     yield table("releases", ("releases",), rows_of(releases, RELEASES))
@@ -145,6 +148,54 @@ def documents(rng: Rng, runs: int, many: int) -> Row:
         found = [outcome_of(old, scores, 0.02, binary=False, clusters=codes) for scores in new]
         figures[name] = Figure(found.count("FAIL") / runs, bar, runs)
     return figures
+
+
+JUDGES = {
+    "hides all, else right": (0.0, 0.0, 1.0),
+    "hides all": (0.02, 0.03, 1.0),
+    "hides half": (0.02, 0.03, 0.5),
+    "hides none": (0.02, 0.03, 0.0),
+    "graded, hides all": (0.02, 0.03, 1.0),
+    "clusters, hides all": (0.0, 0.03, 1.0),
+    "clusters, hides half": (0.02, 0.03, 0.5),
+    "unequal chances, hides all": (0.02, 0.03, 1.0),
+    "two looks, hides all": (0.0, 0.0, 1.0),
+}
+"""The share of answers that are fixed and of as many more that are broken, the judge's errors, and what it hides."""
+
+
+def people_and_judge(rng: Rng, runs: int, labelled: int) -> Row:
+    """Wrong verdicts on 1,000 questions with a judge, at a loss of the margin, .05: the first end of each interval."""
+    figures, worst, n = {}, 0.0, 1000
+    for name, (fixed, errors, hidden) in JUDGES.items():
+        ends = []
+        for _ in range(runs):
+            clusters = np.arange(n) // 5 if "clusters" in name else np.arange(n)
+            place, size = rng.random(n)[clusters], rng.choice([0.5, 1.0], n) if "graded" in name else np.ones(n)
+            margin = 0.05 * float(size.mean())
+            old, new = place >= fixed, 1 - size * ((place >= fixed) & (place < 2 * fixed + 0.05))
+            seen = np.where((place >= 2 * fixed) & (place < 2 * fixed + 0.05) & (rng.random(n) < hidden), 1.0, new)
+            verdicts = [np.where(rng.random(n) < errors, 1 - side, side) for side in (old, seen)]
+            chances = np.full(n, labelled / n)
+            if "chances" in name:
+                chances *= np.where(verdicts[0] == verdicts[1], 0.8, 3.0)
+            order = rng.random(n) / chances
+            looks = (0.5, 1.0) if "looks" in name else (1.0,)
+            decided = []
+            for at, share in enumerate(looks, 1):
+                known = order < np.sort(order)[round(share * labelled)] if "chances" not in name else order < 1
+                draw = LabelDraw(chances, known, looks[:at], len(looks))
+                interval = ppi_difference(
+                    *verdicts, *(np.where(known, side, np.nan) for side in (old, new)), clusters=clusters,
+                    level=draw.level(0.95), probabilities=chances,
+                ).interval  # fmt: skip
+                assert interval
+                decided.append((interval.low > -margin, interval.high < -margin))
+            ends.append(np.any(decided, axis=0))
+        passed, failed = np.mean(ends, axis=0).tolist()
+        figures[f"{name}, PASS"] = Figure(passed, ONE_SIDED, runs)
+        worst = max(worst, failed)
+    return figures | {"largest FAIL": Figure(worst, HEAVY_TAILED, runs)}
 
 
 def _levels() -> Rows:

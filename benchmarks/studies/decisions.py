@@ -86,9 +86,7 @@ def _gate(statistic: RuleStatistic) -> str:
 
 
 def _people(pair: ReleasePair, old: Floats, new: Floats) -> str:
-    labels = [[None if np.isnan(label) else float(label) for label in side] for side in (old, new)]
-    clusters = None if pair.clusters is None else pair.clusters.tolist()
-    interval = ppi_difference(pair.old_verdicts, pair.new_verdicts, *labels, clusters=clusters).interval
+    interval = ppi_difference(pair.old_verdicts, pair.new_verdicts, old, new, clusters=pair.clusters).interval
     if interval is None:
         return "undecided"
     if interval.low > -MARGIN:

@@ -48,6 +48,19 @@ ScoreColumns = Annotated[
         "scores. May be repeated.",
     ),
 ]
+ScoreClusters = Annotated[
+    str,
+    Parameter("--clusters", metavar="COLUMN", help="Rows of files of scores with the same value here belong together."),
+]
+ScoreLabels = Annotated[
+    str,
+    Parameter(
+        "--labels",
+        metavar="FILE",
+        help="What people say of questions that were drawn at random from files of scores: id and a column for each "
+        "release, or id, release, label. Their labels decide, and the scores predict those that are missing.",
+    ),
+]
 
 _WORST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score worst.")
 
@@ -131,7 +144,7 @@ def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
 
 
 @command
-def compare(
+def compare(  # noqa: PLR0913
     comparing: Annotated[Comparing, Flags("Comparison")],
     *,
     by_slice: Annotated[bool, Parameter("--by-slice", group=OUTPUT, help="Print every slice too.")] = False,
@@ -157,6 +170,8 @@ def compare(
         ),
     ] = "both",
     columns: ScoreColumns = None,
+    clusters: ScoreClusters = "",
+    labels: ScoreLabels = "",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -169,13 +184,14 @@ def compare(
         answerkey compare gpt-4 gpt-5
         answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
         answerkey compare old.csv new.csv
-        answerkey compare scores.csv
+        answerkey compare old.csv new.csv --clusters document --labels labels.csv --wide
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
     from answerkey.tasks.compare.examples import largest_changes
 
     _check_samples(samples)
-    with sides_of(home, comparing.old, comparing.new, columns) as (where, old, new, scores), running(where):
+    sides = sides_of(home, comparing.old, comparing.new, columns, clusters, labels)
+    with sides as (where, old, new, scores), running(where):
         from answerkey.flows.compare_releases import compare_releases
 
         # All scores of a file are of one metric, of which a comparison shows one field unasked.
@@ -291,7 +307,7 @@ def _against(
 
 @contextmanager
 def sides_of(
-    home: Home, old: str, new: str, mapped: Sequence[str] | None
+    home: Home, old: str, new: str, mapped: Sequence[str] | None, clusters: str, labels: str
 ) -> Iterator[tuple[Home, str, str, Sequence[str]]]:
     """Yield the home, the old and the new report; of files of scores, those in a home for a while, and their fields.
 
@@ -304,14 +320,16 @@ def sides_of(
     if len(absent) == 1:
         raise UserError(f"{absent[0]}: there is no such file; give two files of scores, or two reports or releases")
     if absent:
-        if mapped:
-            raise UserError("--map: it names columns of files of scores; a report has read its file")
+        for option, argument in (("--map", mapped), ("--clusters", clusters), ("--labels", labels)):
+            if argument:
+                raise UserError(f"{option}: it is about files of scores; a report has read its file")
         yield home, old, new, ()
         return
     from answerkey.tasks.notebook.score_files import reports_of_scores
     from answerkey.tasks.reports.headline import fields_of
 
-    with reports_of_scores(old, new, mapped or ()) as (of_scores, reports, doubt):
+    columns = [*(mapped or ()), *([f"cluster={clusters}"] if clusters else [])]
+    with reports_of_scores(old, new, columns, labels) as (of_scores, reports, doubt):
         if doubt:
             print(printable(doubt), file=sys.stderr)
         yield of_scores, reports[0].report_id, reports[1].report_id, fields_of(reports)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,9 @@ from cyclopts import Parameter
 from answerkey.flows.cli.compare import (
     NewReport,
     OldReport,
+    ScoreClusters,
     ScoreColumns,
+    ScoreLabels,
     check_folder,
     gated,
     sides_of,
@@ -23,6 +26,7 @@ from answerkey.flows.cli.compare import (
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metrics.label import LABELLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +125,8 @@ def gate(  # noqa: PLR0913
     level: _Level = None,
     rule: Rules = None,
     columns: ScoreColumns = None,
+    clusters: ScoreClusters = "",
+    labels: ScoreLabels = "",
     keep: _Keep = False,
     as_json: AsJson = False,
     output: _Output = None,
@@ -139,7 +145,7 @@ def gate(  # noqa: PLR0913
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --output gate.xml --output gate.html
         answerkey gate gpt-4 gpt-5 --policy gate.yaml --keep
         answerkey gate old.csv new.csv --margin 0.02
-        answerkey gate scores.csv --margin 0.02
+        answerkey gate scores.csv --margin 0.02 --clusters document --labels labels.csv
         answerkey gate 47/50 --level 0.9
         answerkey gate 41/50 47/50 --margin 0.05
     """
@@ -155,29 +161,28 @@ def gate(  # noqa: PLR0913
     # A data set and its release may be called by numbers too, and have fields
     counts = [] if policy or primary else counts_in(*filter(None, (old, new)))
     if counts:
-        if rule or any(file.suffix in (".html", ".md") for file in files):
-            raise UserError("counts are decided by --margin or --level alone, and have no page")
+        if rule or keep or any(file.suffix in (".html", ".md") for file in files):
+            raise UserError("counts are decided by --margin or --level alone, and have no page and no gate to keep")
         verdict = decide_counts(counts, margin=margin, level=level)
         for file in files:
             write(file, verdict, home, took_s=0.0)
     else:
-        with sides_of(home, old, new, columns) as (where, old_report, new_report, scores):
-            if scores and not (policy or primary):
-                primary, *others = scores
-                # Which of several decides is not to be chosen by their numbers
-                if others:
-                    raise UserError(f"which score decides? name it: --primary {primary}, or {', '.join(others)}")
-            levels = [] if level is None else [f"level {primary} >= {level}"]
-            rules = policy_of(policy, primary, margin, [*(rule or []), *levels])
+        with sides_of(home, old, new, columns, clusters, labels) as (where, old_report, new_report, scores):
+            if keep and scores:
+                raise UserError("--keep: files of scores have no data set; name two reports or releases")
+            rules = _rules(policy, primary, margin, level, rule, scores, labels)
             # Nothing is decided that could not be written.
             for file in files:
                 check_folder(file, home)
             began = time.perf_counter()
             [verdict] = gated(where, old_report, [new_report], rules, dataset)
             took_s = time.perf_counter() - began
-            _keep_gate(home, old, verdict, wanted=keep, of_files=scores)
             for file in files:
                 write(file, verdict, where, took_s=took_s)
+    if keep:
+        from answerkey.tasks.releases.kept_gate import keep_gate
+
+        keep_gate(home, verdict.new.partition("/")[0], old, verdict.policy)
     if as_json:
         print_json(verdict.as_dict())
     else:
@@ -186,13 +191,30 @@ def gate(  # noqa: PLR0913
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
 
 
-def _keep_gate(home: Home, baseline: str, verdict: ReleaseVerdict, *, wanted: bool, of_files: Sequence[str]) -> None:
-    if wanted and of_files:
-        raise UserError("--keep: files of scores have no data set; name two reports or releases")
-    if wanted:
-        from answerkey.tasks.releases.kept_gate import keep_gate
+def _rules(
+    policy: str,
+    primary: str | None,
+    margin: float | None,
+    level: float | None,
+    others: list[str] | None,
+    scores: Sequence[str],
+    labels: str,
+) -> Policy:
+    """Return the policy of a file or of options; for files of `scores` with `labels`, people decide.
 
-        keep_gate(home, verdict.new.partition("/")[0], baseline, verdict.policy)
+    Raises:
+        UserError: as `policy_of`, or it is not clear which score decides.
+    """
+    if scores and not (policy or primary):
+        primary, *more = (name for name in scores if not labels or name != LABELLED)
+        # Which of several decides is not to be chosen by their numbers
+        if more:
+            raise UserError(f"which score decides? name it: --primary {primary}, or {', '.join(more)}")
+    levels = [] if level is None else [f"level {primary} >= {level}"]
+    rules = policy_of(policy, primary, margin, [*(others or []), *levels])
+    if labels and rules.primary.field != LABELLED:
+        rules = replace(rules.by_people(), labels=rules.labels or "random")
+    return rules
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Literal, NamedTuple
@@ -25,7 +25,7 @@ from answerkey.metrics_core.statistics.intervals import (
 from answerkey.metrics_core.statistics.multiple_testing import planned_level
 from answerkey.metrics_core.statistics.paired import change_range, difference_interval
 from answerkey.metrics_core.statistics.power import needed_by_width, needed_to_pass
-from answerkey.metrics_core.statistics.ppi import ppi_difference
+from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_difference
 
 Basis = Literal["people", "people and judge", "judge", "text", "given"]
 """The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""
@@ -351,7 +351,7 @@ class CorrectedStatistic(RuleStatistic):
     """The difference in human labels over all samples, of which only some have labels (prediction-powered inference).
 
     `scores` and `labels` belong to the old and to the new release, of shape (n,) each, from 0 to 1; a missing label is
-    None. `means` are those of the labels, `changes` those of the scores.
+    NaN. `means` are those of the labels, `changes` those of the scores.
 
     >>> right, labels = np.repeat([1.0, 0.0], [50, 50]), [1.0, 0.0] * 25 + [None] * 50
     >>> column = PairedScores(right, right, binary=True, labels=(np.array(labels, float), np.array(labels, float)))
@@ -361,20 +361,18 @@ class CorrectedStatistic(RuleStatistic):
     """
 
     scores: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
-    labels: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
+    labels: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
     draw: LabelDraw | None = None
 
-    def interval(self, level: float = LEVEL) -> Interval | None:
-        """The interval of the difference in labels, valid whatever errors the scores have.
-
-        The intervals of all analyses of the same draw together have `level`.
-        """
-        clusters = None if self.codes is None else self.codes.tolist()
+    def estimate(self, level: float = LEVEL) -> PredictionPowered:
+        """The estimate at the level of this analysis; the intervals of all analyses of a draw together have `level`."""
         chances = self.draw.chances if self.draw else None
         level = self.draw.level(level) if self.draw else level
-        return ppi_difference(
-            *self.scores, *self.labels, clusters=clusters, level=level, probabilities=chances
-        ).interval
+        return ppi_difference(*self.scores, *self.labels, clusters=self.codes, level=level, probabilities=chances)
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """The interval of the difference in labels, valid whatever errors the scores have."""
+        return self.estimate(level).interval
 
     def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
@@ -411,24 +409,17 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
         return replace(alone, n_labelled=alone.n, judged=scores.value if scores else None)
     span = column.high - column.low
     old, new = ((side[rows] - column.low) / span for side in (column.old, filled))
-    before, after = (
-        [value if known else None for value, known in zip(side[rows].tolist(), labelled[rows], strict=True)]
-        for side in (people.old, people.filled(0.0))
-    )
-    codes = None if scores.codes is None else scores.codes.tolist()
+    before, after = (np.where(labelled, side, np.nan)[rows] for side in (people.old, people.filled(0.0)))
     draw = column.draw
     if draw:
         draw = replace(draw, chances=draw.chances[rows], drawn=draw.drawn[rows])
-    chances = draw.chances if draw else None
     n_labelled = int((labelled[rows] & draw.drawn).sum()) if draw else int(labelled.sum())
-    # The estimate that belongs to the interval at the level of this analysis
-    level = draw.level(LEVEL) if draw else LEVEL
-    predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances, level=level)
-    return CorrectedStatistic(
-        predicted.value, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
+    statistic = CorrectedStatistic(
+        0.0, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
         scores.unanswered, n_changed=scores.n_changed, n_labelled=n_labelled, judged=scores.value,
         scores=(old, new), labels=(before, after), draw=draw,
     )  # fmt: skip
+    return replace(statistic, value=statistic.estimate().value)
 
 
 def statistic_of_counts(old: Count, new: Count) -> RuleStatistic:

@@ -148,7 +148,7 @@ class Policy:
         True
         """
         return {
-            "primary": self.primary.field,
+            "primary": f"{'people ' if self.primary.kind == 'people' else ''}{self.primary.field}",
             "margin": abs(self.primary.floor),
             "labels": self.labels,
             "judge_bias": self.judge_bias,
@@ -300,7 +300,7 @@ class PolicyFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    primary: Annotated[str, Field(pattern=f"^{_FIELD}$")]
+    primary: Annotated[str, Field(pattern=f"^(people )?{_FIELD}$")]
     margin: _NotNegative
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
@@ -349,7 +349,9 @@ def parse_policy(content: Any, where: str | Located) -> Policy:
     except ValidationError as error:
         problems = [line(*_problem(one, written)) for one in error.errors()]
         raise UserError("\n".join(dict.fromkeys(problems))) from error
-    rules = [PolicyRule("difference", read.primary, ALL, -read.margin if read.margin else 0.0), *read.rules]
+    field = read.primary.removeprefix("people ")
+    kind: RuleKind = "difference" if field == read.primary else "people"
+    rules = [PolicyRule(kind, field, ALL, -read.margin if read.margin else 0.0), *read.rules]
     problems = [line(f"rules[{index - 1}]", problem) for index, problem in _twice(rules)]
     if problems:
         raise UserError("\n".join(problems))

@@ -11,7 +11,7 @@ import numpy as np
 from answerkey.metrics_core.statistics.agreement import Agreement, Threshold, agreement, auroc, best_threshold
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import codes_of
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
+from answerkey.metrics_core.statistics.intervals import Estimate
 
 _FOLDS = 5
 
@@ -64,7 +64,7 @@ class Labelled:
         )
 
 
-def human_agreement(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> list[HumanAgreement]:
+def human_agreement(rows: Labelled, *, seed: int = 0) -> list[HumanAgreement]:
     """The agreement with human labels over all releases together, then on each of them.
 
     Releases share questions, and what is hard to judge is hard in every release, so intervals are clustered.
@@ -92,15 +92,14 @@ def human_agreement(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> l
                 [bool(part.second[index]) for index in twice],
                 [part.labels[index] for index in twice],
                 clusters=[clusters[index] for index in twice],
-                level=level,
             )
         of_release = HumanAgreement(
             release=release,
             n=len(scores),
             clusters=len(set(clusters)),
-            agreement=None if verdicts is None else agreement(verdicts, truth, clusters=clusters, level=level),
-            auroc=None if binary else auroc(scores, truth, clusters=clusters, level=level),
-            threshold=None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed, level=level),
+            agreement=None if verdicts is None else agreement(verdicts, truth, clusters=clusters),
+            auroc=None if binary else auroc(scores, truth, clusters=clusters),
+            threshold=None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed),
             ceiling=ceiling,
         )
         agreements.append(of_release)

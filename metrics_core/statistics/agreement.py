@@ -73,9 +73,7 @@ class Agreement:
     bias: Estimate
 
 
-def agreement(
-    verdicts: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None, level: float = LEVEL
-) -> Agreement:
+def agreement(verdicts: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None) -> Agreement:
     """Compare verdicts with labels, or two annotators, whose agreement is the ceiling for a judge.
 
     Intervals: Clopper-Pearson for shares, Tango for the bias, for kappa and AC1 Student's t with the first-order error
@@ -98,12 +96,12 @@ def agreement(
         n=len(judged),
         confusion=confusion(judged, truth),
         base_rate=mean(truth),
-        accuracy=Estimate(mean(same), proportion_interval(same, codes, level)),
-        kappa=_kappa(judged, truth, codes, level),
-        ac1=_ac1(judged, truth, codes, level),
-        sensitivity=_share(judged, truth == 1, codes, level),
-        specificity=_share(1 - judged, truth == 0, codes, level),
-        bias=Estimate(mean(difference), difference_interval(difference, codes, binary=True, level=level)),
+        accuracy=Estimate(mean(same), proportion_interval(same, codes)),
+        kappa=_kappa(judged, truth, codes),
+        ac1=_ac1(judged, truth, codes),
+        sensitivity=_share(judged, truth == 1, codes),
+        specificity=_share(1 - judged, truth == 0, codes),
+        bias=Estimate(mean(difference), difference_interval(difference, codes, binary=True)),
     )
 
 
@@ -118,32 +116,30 @@ def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     return Confusion(*(int(count) for count in counts))
 
 
-def _share(hits: Floats, chosen: npt.NDArray[np.bool_], codes: Codes | None, level: float) -> Estimate | None:
+def _share(hits: Floats, chosen: npt.NDArray[np.bool_], codes: Codes | None) -> Estimate | None:
     """Mean of `hits` among the chosen rows."""
     if not chosen.any():
         return None
     part = hits[chosen]
-    return Estimate(mean(part), proportion_interval(part, None if codes is None else codes[chosen], level))
+    return Estimate(mean(part), proportion_interval(part, None if codes is None else codes[chosen]))
 
 
-def _kappa(judged: Floats, truth: Floats, codes: Codes | None, level: float) -> Estimate | None:
+def _kappa(judged: Floats, truth: Floats, codes: Codes | None) -> Estimate | None:
     verdict, label = mean(judged), mean(truth)
     chance = verdict * label + (1 - verdict) * (1 - label)
     if chance == 1:
         return None
     effects = (judged - verdict) * (2 * label - 1) + (truth - label) * (2 * verdict - 1)
-    return _beyond_chance(judged == truth, chance, effects, codes, level)
+    return _beyond_chance(judged == truth, chance, effects, codes)
 
 
-def _ac1(judged: Floats, truth: Floats, codes: Codes | None, level: float) -> Estimate:
+def _ac1(judged: Floats, truth: Floats, codes: Codes | None) -> Estimate:
     share = (mean(judged) + mean(truth)) / 2
     effects = 2 * (1 - 2 * share) * ((judged + truth) / 2 - share)
-    return _beyond_chance(judged == truth, 2 * share * (1 - share), effects, codes, level)
+    return _beyond_chance(judged == truth, 2 * share * (1 - share), effects, codes)
 
 
-def _beyond_chance(
-    same: npt.NDArray[np.bool_], chance: float, chance_effects: Floats, codes: Codes | None, level: float
-) -> Estimate:
+def _beyond_chance(same: npt.NDArray[np.bool_], chance: float, chance_effects: Floats, codes: Codes | None) -> Estimate:
     """(agreement - chance) / (1 - chance), with the delta method over rows.
 
     Args:
@@ -153,7 +149,7 @@ def _beyond_chance(
     value = (agreed - chance) / (1 - chance)
     effects = (same - agreed - (1 - value) * chance_effects) / (1 - chance) / len(same)
     span = 1 / (1 - chance)
-    interval = sum_interval(value, effects, codes, span=span, method="delta-log-t", scale=_LOG, level=level)
+    interval = sum_interval(value, effects, codes, span=span, method="delta-log-t", scale=_LOG)
     return Estimate(value, interval and interval.clipped(-1.0, 1.0))
 
 
@@ -177,9 +173,7 @@ class Threshold(NamedTuple):
     kappa: float
 
 
-def auroc(
-    scores: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None, level: float = LEVEL
-) -> Estimate | None:
+def auroc(scores: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None) -> Estimate | None:
     """The chance that a row labelled 1 scores above one labelled 0, ties counting half; 0.5 is no better than chance.
 
     Interval: t with the error of DeLong et al. (1988), in clusters that of Obuchowski (1997), on the logit scale
@@ -212,9 +206,7 @@ def auroc(
     effects[negative] /= zeros
     codes = codes_of(clusters, len(marks))
     least = min(ones, zeros) if codes is None else min(len(np.unique(codes[chosen])) for chosen in (positive, negative))
-    interval = sum_interval(
-        value, effects, codes, span=1.0, method="delong-logit-t", scale=_LOGIT, n=least, level=level
-    )
+    interval = sum_interval(value, effects, codes, span=1.0, method="delong-logit-t", scale=_LOGIT, n=least)
     return Estimate(value, interval and interval.clipped(0.0, 1.0))
 
 
@@ -225,7 +217,6 @@ def best_threshold(
     clusters: Clusters = None,
     seed: int = 0,
     resamples: int = 1000,
-    level: float = LEVEL,
 ) -> Threshold | None:
     """The threshold with the highest kappa against the labels: half way between two scores, the lowest of ties.
 
@@ -253,7 +244,7 @@ def best_threshold(
     kappas = _kappas(np.ones((1, len(marks))), truth, cuts)[0]
     best = int(np.argmax(kappas))
     drawn = _resampled(None if codes is None else codes[order], truth, cuts, seed, resamples)
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low, high = np.quantile(middles[drawn], [tail, 1 - tail])
     units = len(marks) if codes is None else int(codes.max()) + 1
     interval = Interval(float(low), float(high), "bootstrap") if units > 1 else None

@@ -29,7 +29,7 @@ happens to 1 of n units, and was not observed, may move the mean by any amount.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -154,7 +154,6 @@ def rejects(
     samples: npt.ArrayLike,
     mean: float,
     sizes: npt.ArrayLike = 1.0,
-    counts: npt.ArrayLike = 1.0,
     *,
     low: float = 0.0,
     high: float = 1.0,
@@ -168,7 +167,6 @@ def rejects(
     Args:
         samples: (samples, units): values, or sums of clusters.
         sizes: (units,) or (samples, units): rows of each cluster, if not 1.
-        counts: (units,) or (samples, units): the number of equal units, if not 1. May be fractions.
 
     Returns:
         (samples,)
@@ -184,14 +182,12 @@ def rejects(
     losses = np.empty((len(values), values.shape[1] + 1))
     losses[:, :-1] = threshold * rows - (values - low * rows) / (high - low)
     losses[:, -1] = threshold * rows.max(axis=1, initial=0.0)
-    many = np.asarray(counts, np.float64)
-    many = np.broadcast_to(many, values.shape if many.ndim == 2 else values.shape[1:])
-    many = np.concatenate([many, np.ones((*many.shape[:-1], 1))], axis=-1)
+    counts = np.ones(losses.shape[1])
     rejected = np.zeros(len(values), np.bool_)
     batch = max(1, _CELLS // losses.shape[1])
     for start in range(0, len(values), batch):
         part = slice(start, start + batch)
-        rejected[part] = _not_negative(losses[part], many if many.ndim == 1 else many[part], near=alpha)[0] < alpha
+        rejected[part] = _not_negative(losses[part], counts, near=alpha)[0] < alpha
     return rejected
 
 
@@ -308,7 +304,7 @@ def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, 
     Returned as 1 if the mean is 0 or more: it is then at least 1 / e (Gruenbaum 1960), more than any alpha.
 
     Args:
-        losses: (samples, units), of which at least one is above 0; `counts`: (units,), or of the shape of the losses.
+        losses: (samples, units), of which at least one is above 0; `counts`: (units,).
         near: the value to compare with: the result is exact within 10 % of it, and within 5 % elsewhere.
 
     Returns:
@@ -316,17 +312,17 @@ def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, 
     """
     from scipy.special import ndtr
 
-    chances, growth = np.where(_dot(losses, counts) < 0, 0.0, 1.0), np.zeros(losses.shape)
+    chances, growth = np.where(losses @ counts < 0, 0.0, 1.0), np.zeros(losses.shape)
     top = losses.max(axis=1)
     open_ = np.flatnonzero((chances == 0) & (top > 0))
     # On the scale of the largest loss the saddle point lies between 0 and 1.
-    scaled, counts = losses[open_] / top[open_, None], counts if counts.ndim == 1 else counts[open_]
+    scaled = losses[open_] / top[open_, None]
     saddle = _saddle(scaled, counts)
     factors = 1 - saddle[:, None] * scaled
     tilted = scaled / factors
     growth[open_] = (saddle / top[open_])[:, None] / factors
-    logs = _dot(np.log(factors), counts)
-    reach = 1 / np.sqrt(_dot(tilted * tilted, counts))
+    logs = np.log(factors) @ counts
+    reach = 1 / np.sqrt((tilted * tilted) @ counts)
     # Lugannani and Rice (1980).
     root = np.sqrt(2 * np.maximum(logs, 5e-5))
     rough = ndtr(-root) + np.exp(-logs) / math.sqrt(2 * math.pi) * (reach / saddle - 1 / root)
@@ -334,13 +330,8 @@ def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, 
     exact = (root > 0.5) & (rough < near * _CLOSE) & (rough > near / _CLOSE)
     open_, saddle, tilted, logs, reach = (part[exact] for part in (open_, saddle, tilted, logs, reach))
     if open_.size:
-        chances[open_] = np.exp(-logs) * _descent(saddle, tilted, counts if counts.ndim == 1 else counts[exact], reach)
+        chances[open_] = np.exp(-logs) * _descent(saddle, tilted, counts, reach)
     return chances, growth
-
-
-def _dot(values: Any, counts: Floats) -> Any:
-    """The sums over units, for each sample; `counts` of one sample, or of each."""
-    return values @ counts if counts.ndim == 1 else np.einsum("su,su->s", values, counts)
 
 
 def _descent(saddle: Floats, tilted: Floats, counts: Floats, reach: Floats) -> Floats:
@@ -356,9 +347,9 @@ def _descent(saddle: Floats, tilted: Floats, counts: Floats, reach: Floats) -> F
         offset = offset + speed * (v - before)
         for _ in range(_ITERATIONS):
             factors = 1 - offset[:, None] * tilted
-            slope = _dot(tilted / factors, counts)
-            offset = offset - (v * v / 2 - _dot(np.log(factors), counts)) / slope
-        speed = -v / _dot(tilted / (1 - offset[:, None] * tilted), counts)
+            slope = (tilted / factors) @ counts
+            offset = offset - (v * v / 2 - np.log(factors) @ counts) / slope
+        speed = -v / ((tilted / (1 - offset[:, None] * tilted)) @ counts)
         integral += math.exp(-v * v / 2) * (speed / (saddle + offset)).imag
         before = v
     return integral * _STEP / np.pi
@@ -368,10 +359,10 @@ def _saddle(losses: Floats, counts: Floats) -> Floats:
     """The root s of the sum of counts_i loss_i / (1 - s loss_i) for each sample, by a bracketed Newton method."""
     low, high = np.zeros(len(losses)), np.ones(len(losses))
     # The first Newton step from 0, unless it is too long.
-    at: Floats = np.minimum(0.5, -_dot(losses, counts) / _dot(losses * losses, counts))
+    at: Floats = np.minimum(0.5, -(losses @ counts) / ((losses * losses) @ counts))
     for _ in range(100):
         tilted = losses / (1 - at[:, None] * losses)
-        slope, curve = _dot(tilted, counts), _dot(tilted * tilted, counts)
+        slope, curve = tilted @ counts, (tilted * tilted) @ counts
         low, high = np.where(slope < 0, at, low), np.where(slope < 0, high, at)
         step = at - slope / curve
         following = np.where((step > low) & (step < high), step, (low + high) / 2)

@@ -25,7 +25,7 @@ Codes = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 """A selection of rows, of shape (rows,)."""
 
-Clusters = Sequence[Hashable] | None
+Clusters = Sequence[Hashable] | Codes | None
 """The cluster of each row (None: the row belongs to no cluster), or None if all rows are independent."""
 
 
@@ -189,7 +189,6 @@ def sum_interval(
     method: str,
     scale: Scale | None = None,
     n: int | None = None,
-    level: float = LEVEL,
 ) -> Interval | None:
     """t interval of a statistic that is, to first order, a sum of independent row effects (the delta method).
 
@@ -221,18 +220,18 @@ def sum_interval(
         return None
     squares = math.fsum((sums * sums).tolist())
     name = method if codes is None else f"cluster-{method}"
-    margin = t_quantile(level, n - 1) * math.sqrt(n / (n - 1) * squares)
+    margin = t_quantile(LEVEL, n - 1) * math.sqrt(n / (n - 1) * squares)
     carriers = _carriers(sums, squares, span / len(effects))
     if scale is not None and carriers:
         centre, reach = scale.forward(value), margin * scale.slope(value)
         return Interval(scale.back(centre - reach), scale.back(centre + reach), name)
     plain = Interval(value - margin, value + margin, name)
-    if carriers >= _fewest(n, level):
+    if carriers >= _fewest(n):
         return plain
-    return max(plain, unseen(value, span, n, level) or plain, key=lambda interval: interval.high)
+    return max(plain, unseen(value, span, n) or plain, key=lambda interval: interval.high)
 
 
-def are_few(residuals: Floats, span: float, level: float = LEVEL) -> bool:
+def are_few(residuals: Floats, span: float) -> bool:
     """Whether so few units differ from the mean that they say little of its error (see `sum_interval`).
 
     Args:
@@ -242,12 +241,12 @@ def are_few(residuals: Floats, span: float, level: float = LEVEL) -> bool:
     (True, False)
     """
     carriers = _carriers(residuals, math.fsum((residuals * residuals).tolist()), span)
-    return carriers < _fewest(len(residuals), level)
+    return carriers < _fewest(len(residuals))
 
 
-def _fewest(units: int, level: float) -> float:
+def _fewest(units: int) -> float:
     """The fewest units that must carry the error for a formula with their spread."""
-    return min(normal_quantile(level) ** 2, units / 4)
+    return min(normal_quantile(LEVEL) ** 2, units / 4)
 
 
 def _carriers(sums: Floats, squares: float, most: float) -> float:

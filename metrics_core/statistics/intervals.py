@@ -334,7 +334,7 @@ def proportions_above(
     return above
 
 
-def unseen(value: float, span: float, n: int, level: float = LEVEL) -> Interval | None:
+def unseen(value: float, span: float, n: int) -> Interval | None:
     """The interval if `n` observations do not differ from each other.
 
     A formula with a standard deviation has zero width then, but different observations may have been missed: by
@@ -345,7 +345,7 @@ def unseen(value: float, span: float, n: int, level: float = LEVEL) -> Interval 
     """
     if n < 2:
         return None
-    z = normal_quantile(level)
+    z = normal_quantile(LEVEL)
     margin = span * z * z / (n + z * z)
     return Interval(value - margin, value + margin, "unseen")
 

@@ -123,16 +123,14 @@ def needed_to_show(measured: PairedDifference, *, family: int = 1, level: float 
     return rows if rows <= _MOST_TIMES * measured.n else None
 
 
-def needed_by_width(
-    interval: Interval | None, margin: float, n: int, *, power: float = POWER, level: float = LEVEL
-) -> int | None:
+def needed_by_width(interval: Interval | None, margin: float, n: int) -> int | None:
     """Approximately how many rows like these lift an interval above a floor that lies `margin` below the true value.
 
     n * (half width / margin)^2 * ((z + z_power) / z)^2: the width of an interval shrinks with the root of the rows
     (Julious 2004). For intervals of corrected labels and of kappa.
 
     Args:
-        interval: at `level`, from `n` rows.
+        interval: at 95 %, from `n` rows.
 
     Returns:
         None for a margin of 0, or without an interval.
@@ -142,8 +140,7 @@ def needed_by_width(
     """
     if interval is None or margin <= 0:
         return None
-    z = normal_quantile(level)
-    reach = (interval.high - interval.low) / 2 / margin * (1 + normal_quantile(2 * power - 1) / z)
+    reach = (interval.high - interval.low) / 2 / margin * (1 + _Z_POWER / normal_quantile(LEVEL))
     return math.ceil(n * reach * reach)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +22,6 @@ from answerkey.metrics_core.statistics.clustered import (
 )
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
 from answerkey.metrics_core.statistics.paired import difference_interval
-
-Labels = Sequence[float | None]
-"""The label of each row, or None."""
 
 _WIDEST = 0.96
 """The scores are used if they narrow the interval of the labels to at most this share. With a judge that carries hardly
@@ -57,12 +53,9 @@ class PredictionPowered:
 
 def ppi_mean(
     scores: npt.ArrayLike,
-    labels: Labels,
+    labels: npt.ArrayLike,
     *,
     clusters: Clusters = None,
-    span: float = 1.0,
-    level: float = LEVEL,
-    probabilities: npt.ArrayLike | None = None,
 ) -> PredictionPowered:
     """The mean label of all rows, of which only some are labelled (prediction-powered inference).
 
@@ -77,9 +70,8 @@ def ppi_mean(
     this choice keeps the level (docs/statistics.md).
 
     Args:
-        scores: (rows,): the judge's score of every row, in 0 to `span`.
-        labels: (rows,): in the same range, or None.
-        probabilities: (rows,): the probability of each row to be labelled, above 0 to 1; by default the same for all.
+        scores: (rows,): the judge's score of every row, 0 to 1.
+        labels: (rows,): in the same range; None or NaN for no label.
 
     >>> scores = [1, 1, 1, 0, 0] * 20
     >>> labels = [*[1, 1, 0, 0, 0] * 10, *[None] * 50]
@@ -88,33 +80,32 @@ def ppi_mean(
     (0.4, [0.27, 0.54])
     """
     judged = np.asarray(scores, np.float64)
-    known, truth = _labels(labels)
-    codes, chances = codes_of(clusters, len(judged)), _chances(probabilities)
-    sample = _Sample(judged, known, truth, codes, chances, 0.0, span, _zeros_and_ones(truth) and span == 1)
-    return _narrowest(sample, level)
+    truth, codes = np.asarray(labels, np.float64), codes_of(clusters, len(judged))
+    sample = _Sample(judged, np.isfinite(truth), truth, codes, None, 0.0, _zeros_and_ones(truth))
+    return _narrowest(sample, LEVEL)
 
 
 def ppi_difference(
     old_scores: npt.ArrayLike,
     new_scores: npt.ArrayLike,
-    old_labels: Labels,
-    new_labels: Labels,
+    old_labels: npt.ArrayLike,
+    new_labels: npt.ArrayLike,
     *,
     clusters: Clusters = None,
-    span: float = 1.0,
     level: float = LEVEL,
     probabilities: npt.ArrayLike | None = None,
 ) -> PredictionPowered:
     """The mean difference of labels, new - old, of two releases on the same rows, some of which are labelled in both.
 
-    If all labels are 0 or 1, `span` is 1 and rows are independent, rows are post-stratified by the difference of the
+    If all labels are 0 or 1 and rows are independent, rows are post-stratified by the difference of the
     scores, and `stratified_score` gives the interval; otherwise it is `ppi_mean` of the differences. Unless it is at
     least 4 % narrower than the interval of the labels alone, only the labels count.
 
     Args:
-        old_scores: (rows,): the judge's scores of the old release, in 0 to `span`; `new_scores`: of the new one.
+        old_scores: (rows,): the judge's scores of the old release, 0 to 1; `new_scores`: of the new one.
         old_labels: (rows,): human labels in the same range; `new_labels`: likewise.
-        probabilities: (rows,): the probability of each row to be labelled in both releases; by default all equal.
+        probabilities: (rows,): the probability of each row to be labelled in both releases, above 0 to 1; by default
+            all equal.
 
     >>> old, new = [1, 0, 0, 1] * 10, [1, 1, 0, 1] * 10
     >>> labels_old, labels_new = [1, 0, 0, 0] * 5 + [None] * 20, [1, 1, 0, 0] * 5 + [None] * 20
@@ -122,15 +113,14 @@ def ppi_difference(
     0.25
     """
     old, new = np.asarray(old_scores, np.float64), np.asarray(new_scores, np.float64)
-    old_known, old_truth = _labels(old_labels)
-    new_known, new_truth = _labels(new_labels)
-    known, binary = old_known & new_known, _zeros_and_ones(old_truth) and _zeros_and_ones(new_truth)
-    codes, chances = codes_of(clusters, len(old)), _chances(probabilities)
-    sample = _Sample(new - old, known, new_truth - old_truth, codes, chances, -span, span, binary and span == 1)
+    before, after = np.asarray(old_labels, np.float64), np.asarray(new_labels, np.float64)
+    truth, codes, chances = after - before, codes_of(clusters, len(old)), _chances(probabilities)
+    binary = _zeros_and_ones(before) and _zeros_and_ones(after)
+    sample = _Sample(new - old, np.isfinite(truth), truth, codes, chances, -1.0, binary)
     return _narrowest(sample, level)
 
 
-def rogan_gladen(positive: int, n: int, calibration: Confusion, level: float = LEVEL) -> Estimate | None:
+def rogan_gladen(positive: int, n: int, calibration: Confusion) -> Estimate | None:
     """The share of correct answers, estimated from a judge's share of positive verdicts (Rogan and Gladen 1978).
 
     (p + specificity - 1) / (sensitivity + specificity - 1), clipped to 0..1, with the interval of Lang and Reiczigel
@@ -153,7 +143,7 @@ def rogan_gladen(positive: int, n: int, calibration: Confusion, level: float = L
     if not ones or not zeros or right * zeros + caught * ones <= ones * zeros:
         return None
     value = _true_share(positive / n, right / ones, caught / zeros)
-    interval = _lang_reiczigel(positive, n, calibration, level) if min(n, ones, zeros) > 1 else None
+    interval = _lang_reiczigel(positive, n, calibration) if min(n, ones, zeros) > 1 else None
     return Estimate(min(1.0, max(0.0, value)), interval)
 
 
@@ -161,9 +151,9 @@ def _true_share(share: float, sensitivity: float, specificity: float) -> float:
     return (share + specificity - 1) / (sensitivity + specificity - 1)
 
 
-def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float) -> Interval:
+def _lang_reiczigel(positive: int, n: int, calibration: Confusion) -> Interval:
     """Wald's interval around shrunken and shifted estimates, as in the paper."""
-    z = normal_quantile(level)
+    z = normal_quantile(LEVEL)
     right, fooled, missed, caught = calibration
     # Adds z^2 judged rows, half of them positive, and two calibration rows of each label, one of them judged wrongly.
     rows, ones, zeros = n + z * z, right + missed + 2, fooled + caught + 2
@@ -181,12 +171,6 @@ def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float)
     return Interval(low, high, "lang-reiczigel")
 
 
-def _labels(labels: Labels) -> tuple[Mask, Floats]:
-    """A mask of the rows with a label, and the labels, with 0 for rows without one."""
-    known = np.array([label is not None for label in labels], np.bool_)
-    return known, np.array([0.0 if label is None else label for label in labels], np.float64)
-
-
 def _chances(probabilities: npt.ArrayLike | None) -> Floats | None:
     """The probabilities of being labelled; None if they are all equal."""
     chances = np.ones(1) if probabilities is None else np.asarray(probabilities, np.float64)
@@ -194,12 +178,12 @@ def _chances(probabilities: npt.ArrayLike | None) -> Floats | None:
 
 
 def _zeros_and_ones(labels: Floats) -> bool:
-    return bool(np.isin(labels, (0.0, 1.0)).all())
+    return bool(np.isin(labels[np.isfinite(labels)], (0.0, 1.0)).all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """Rows with a score, of which the `known` ones have a label `truth` in `low` to `high`; shape (rows,) each.
+    """Rows with a score, of which the `known` ones have a label `truth` in `low` to 1; shape (rows,) each.
 
     Attributes:
         codes: clusters; None if rows are independent.
@@ -213,8 +197,7 @@ class _Sample:
     codes: Codes | None
     chances: Floats | None
     low: float
-    high: float
-    binary: bool = False
+    binary: bool
 
 
 def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
@@ -228,7 +211,7 @@ def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
         alone = _in_strata(sample, None, level) if in_strata else _weighted(sample, 0.0, level)
     slope = _slope(sample)
     if slope and alone.interval:
-        scores = np.rint(2 * sample.judged / sample.high)
+        scores = np.rint(2 * sample.judged)
         joint = _in_strata(sample, scores, level) if in_strata else _weighted(sample, slope, level)
         if joint.interval and _width(joint.interval) <= _WIDEST * _width(alone.interval):
             weight = slope * unlabelled / (labelled + unlabelled)
@@ -245,13 +228,11 @@ def _labels_alone(sample: _Sample, level: float) -> Estimate:
     part = sample.truth[sample.known]
     codes = None if sample.codes is None else sample.codes[sample.known]
     if sample.low < 0:
-        interval = difference_interval(
-            part, codes, binary=sample.binary, bounds=(-sample.high, sample.high), level=level
-        )
+        interval = difference_interval(part, codes, binary=sample.binary, level=level)
     elif sample.binary:
         interval = proportion_interval(part, codes, level)
     else:
-        interval = mean_interval(part, codes, low=sample.low, high=sample.high, level=level)
+        interval = mean_interval(part, codes, level=level)
     return Estimate(mean(part), interval)
 
 
@@ -281,7 +262,7 @@ def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
     These numbers (or their clusters) are independent and lie in a known range, so `bounded_mean` covers the sampling of
     rows and of labels. Corrections are centred at their (Hajek) mean, which reduces their variance.
     """
-    known, judged, low, high = sample.known, slope * sample.judged, sample.low, sample.high
+    known, judged, low = sample.known, slope * sample.judged, sample.low
     units = known.sum() if sample.codes is None else len(np.unique(sample.codes[known]))
     chances = np.full(len(known), known.mean()) if sample.chances is None else sample.chances
     corrections, odds = (sample.truth - judged)[known], 1 / chances[known]
@@ -289,13 +270,13 @@ def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
     rows = judged + centre
     rows[known] += (corrections - centre) * odds
     most = 1 / float(chances.min())
-    worst = min(slope * low + centre, slope * high + centre + (low - slope * high - centre) * most)
-    best = max(slope * high + centre, slope * low + centre + (high - slope * low - centre) * most)
+    worst = min(slope * low + centre, slope + centre + (low - slope - centre) * most)
+    best = max(slope + centre, slope * low + centre + (1 - slope * low - centre) * most)
     value = mean(rows)
     interval = mean_interval(rows, sample.codes, low=worst, high=best, level=level) if units > 1 else None
     method = "ppi" if sample.codes is None else "cluster-ppi"
-    inside = interval and interval.clipped(low, high)._replace(method=method)
-    return Estimate(min(high, max(low, value)), inside)
+    inside = interval and interval.clipped(low, 1.0)._replace(method=method)
+    return Estimate(min(1.0, max(low, value)), inside)
 
 
 def _slope(sample: _Sample) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -221,7 +222,7 @@ def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
     codes = codes_of(clusters, len(scored))
     binary = bool(set(scores.tolist()) <= {0.0, 1.0})
     interval = proportion_interval(scores, codes) if binary else mean_interval(scores, codes)
-    labels = [None if row.correct is None else float(row.correct) for row in scored]
+    labels = [math.nan if row.correct is None else float(row.correct) for row in scored]
     return CorrectedMean(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
 
 

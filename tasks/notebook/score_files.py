@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from tempfile import TemporaryDirectory
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.gate.labels import read_labels
 from answerkey.tasks.load.columns import check_units, complete, parse_map, text_at
 from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.sources import read
@@ -27,7 +29,9 @@ _OLD_AND_NEW = (("old", "new"), ("baseline", "candidate"), ("before", "after"))
 
 
 @contextmanager
-def reports_of_scores(old: str, new: str = "", mapped: Sequence[str] = ()) -> Iterator[tuple[Home, list[Report], str]]:
+def reports_of_scores(
+    old: str, new: str = "", mapped: Sequence[str] = (), labels: str = ""
+) -> Iterator[tuple[Home, list[Report], str]]:
     """Yield a home in a temporary folder, the reports of the old and of the new release in it, and what is in doubt.
 
     A file has a row for each question, with a column of ids. Every other column of numbers, or of words such as
@@ -37,10 +41,12 @@ def reports_of_scores(old: str, new: str = "", mapped: Sequence[str] = ()) -> It
 
     Args:
         mapped: columns whose names do not say what they are: KEY=COLUMN.
+        labels: a file with the verdicts of people, in place of a column: id and a column for each release, or id,
+            release, label.
 
     Raises:
-        UserError: a file cannot be read, a row has no id or that of another row, no column has scores, or a single
-            file is not about two releases.
+        UserError: a file cannot be read, a row has no id or that of another row, no column has scores, a single file
+            is not about two releases, or a label is about no score.
     """
     with TemporaryDirectory(prefix="answerkey-") as folder:
         home, work = Home(Path(folder)), Path(folder) / "read"
@@ -56,7 +62,36 @@ def reports_of_scores(old: str, new: str = "", mapped: Sequence[str] = ()) -> It
                 doubt = f"{old}: {releases[0][0]} comes first, so it is taken as the old release"
             elif first:
                 releases.reverse()
+        if labels:
+            _add_labels(releases, labels, work)
         yield home, [add_report(home, name, samples, scores=_scores(samples)) for name, samples in releases], doubt
+
+
+def _add_labels(releases: Sequence[tuple[str, list[Sample]]], file: str, work: Path) -> None:
+    """Give samples the labels of a file.
+
+    Raises:
+        UserError: it cannot be read, or a label is about no score.
+    """
+    names = [name for name, _ in releases]
+    columns = {column for raw in read(file, work) for column in raw.record or ()}
+    if columns.issuperset(names):
+        rows = [replace(row, release=name) for name in names for row in read_labels(file, [f"label={name}"])[0]]
+    else:
+        rows = read_labels(file)[0]
+    labels = {(row.release, row.sample_id, row.repeat): row.label for row in rows}
+
+    for name, samples in releases:
+        n_answers = Counter[str]()
+        for index, sample in enumerate(samples):
+            n_answers[sample.sample_id] += 1
+            answer = (name, sample.sample_id, n_answers[sample.sample_id])
+            samples[index] = replace(sample, label=labels.pop(answer, None))
+    for release, sample_id, _ in labels:
+        raise UserError(
+            f"{file}: {sample_id} of {release or 'no release'} has a label and no score; the scores are of "
+            f"{' and '.join(names)}"
+        )
 
 
 def _scores(samples: Sequence[Sample]) -> list[dict[str, float]]:

@@ -109,6 +109,5 @@ def test_the_needed_rows_follow_power_level_and_width():
     interval = Interval(-0.05, 0.05, "t")
     z, z_power = scipy.stats.norm.ppf(0.975), scipy.stats.norm.ppf(0.8)
     assert needed_by_width(interval, 0.05, 100) == math.ceil(100 * ((z + z_power) / z) ** 2)
-    assert needed_by_width(interval, 0.05, 100, power=0.5) == 100
-    assert needed_by_width(Interval(-0.1, 0.1, "t"), 0.05, 100, power=0.5) == 400
+    assert needed_by_width(Interval(-0.1, 0.1, "t"), 0.05, 100) == math.ceil(400 * ((z + z_power) / z) ** 2)
     assert needed_by_width(interval, 0.0, 100) is needed_by_width(None, 0.05, 1) is None

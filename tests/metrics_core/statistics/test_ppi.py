@@ -166,17 +166,6 @@ LENIENT = [(0.97, 0.69), (0.985, 0.60)]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("errors", LENIENT)
-def test_a_judge_that_hides_the_loss_lets_nothing_pass(errors):
-    rng = np.random.default_rng(13)
-    intervals = [corrected(rng, 200, broken=0.09, fixed=0.04, old=(0.97, 0.85), new=errors)[0] for _ in range(150)]
-    assert np.mean([interval.low > -0.02 for interval in intervals]) <= 0.03
-    assert max(one_sided([(interval, -0.05) for interval in intervals])) <= 0.05
-    # The labels alone have .107.
-    assert np.mean(list(map(width, intervals))) < 0.095
-
-
-@pytest.mark.nightly
 @pytest.mark.parametrize("errors", [*LENIENT, (0.97, 0.85), (1.0, 0.5)])
 @pytest.mark.parametrize("labels", [20, 400])
 def test_differences_hold_the_truth_whatever_the_judge(errors, labels):
@@ -221,20 +210,6 @@ def test_rows_that_were_drawn_with_unequal_chances_are_weighted():
     assert np.mean([one.value for one in results]) == pytest.approx(-0.08, abs=0.006)
     # Without the chances, the drawn rows are taken for all.
     assert ppi_difference(old, new, *labels).value != pytest.approx(results[-1].value, abs=1e-6)
-
-
-@pytest.mark.nightly
-def test_many_different_chances_are_weighted_row_by_row():
-    rng, results = np.random.default_rng(18), []
-    for _ in range(100):
-        truth = (rng.random(600) < 0.7).astype(float)
-        verdicts = judged(rng, truth, 0.95, 0.8)
-        # Right answers are drawn more often, through something that the judge does not see.
-        chances = 0.1 + 0.3 * rng.random(600) + 0.3 * truth
-        labels = where(rng.random(600) < chances, truth)
-        results.append(ppi_mean(verdicts, labels, probabilities=chances))
-    assert max(one_sided([(one.interval, 0.7) for one in results])) <= 0.05
-    assert np.mean([one.value for one in results]) == pytest.approx(0.7, abs=0.01)
 
 
 def test_rogan_and_gladens_estimate_by_hand():
