@@ -6,7 +6,7 @@ from functools import partial
 
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.evaluate_release import announce_reports, decide, show_comparison
-from answerkey.flows.findings import how_it_ended, log_page, log_verdicts
+from answerkey.flows.findings import how_it_ended, log_comparisons, log_page, log_verdicts
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import completed, form_of, log, started
@@ -16,7 +16,6 @@ from answerkey.tasks.compare.compare import compare, primary_field
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.artifacts import publish_pair, publish_verdict, unversioned
-from answerkey.tasks.publish.text import finding, signed
 from answerkey.tasks.releases.kept_gate import keep_gate
 from answerkey.tasks.reports.report import datasets_of, pair_named
 
@@ -76,13 +75,10 @@ def compare_releases(
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
             if rules and keep:
                 keep_gate(run.home, new.partition("/")[0], comparing.old, rules)
+            result = log_comparisons([pair])
             log_verdicts(run, gates)
             log_page(lambda: publish_pair_page(run.home, pair, gates, drawn=page))
             announce_reports(run.home, [], gates)
-    first = next(iter(pair.overall), None)
-    result = (
-        f"{first.name}, {pair.new} against {pair.old}: {finding(first)} ({signed(first.difference)})" if first else ""
-    )
     return completed(pair, *how_it_ended([], gates, result))
 
 

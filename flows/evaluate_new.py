@@ -28,7 +28,7 @@ def evaluate_new(home: str = ".answerkey") -> list[str]:
     waiting = _without_run(pending(where))
     for registration in waiting:
         parameters = {"data": {"answers": registration.address}, "home": home}
-        _start("evaluate-release/evaluate", parameters, registration.registration)
+        _start("evaluate-release/evaluate", parameters, f"{registration.address} at {registration.registered_at}")
 
     # The gate of a data set may be kept after its newest release was evaluated
     undecided = never_gated(where)
@@ -53,8 +53,13 @@ def _without_run(waiting: list[Registration]) -> list[Registration]:
     evaluate = DeploymentFilter.model_validate({"name": {"any_": ["evaluate"]}})
     with get_client(sync_client=True) as client:
         newest = client.read_flow_runs(deployment_filter=evaluate, sort=FlowRunSort.EXPECTED_START_TIME_DESC)
-    started = {run.parameters.get("data", {}).get("answers") for run in newest}
-    return [registration for registration in waiting if registration.address not in started]
+    # What was forgotten and registered again has the same address, and an older run
+    started = {}
+    for run in reversed(newest):
+        started[run.parameters.get("data", {}).get("answers")] = str(run.expected_start_time).replace("T", " ")
+    return [
+        registration for registration in waiting if started.get(registration.address, "") < registration.registered_at
+    ]
 
 
 def _start(deployment: str, parameters: Mapping[str, Any], key: str) -> None:

@@ -21,6 +21,7 @@ from answerkey.flows.fan_out import fan_out, outcome
 from answerkey.flows.findings import (
     how_it_ended,
     how_they_ended,
+    log_comparisons,
     log_expected_cost,
     log_page,
     log_plan,
@@ -187,6 +188,7 @@ def evaluate_release(
             pairs = _pairs(run.home, baseline, loaded.dataset, reports, rules)
             comparisons = _compare(run.home, reports, pairs, rules)
             verdicts = [decide(run.home, *pair, rules, wait_for=[comparisons]) for pair in pairs] if rules else []
+            result = log_comparisons(comparisons) or result
             log_verdicts(run, verdicts)
 
             why_old = "" if baseline or not pairs else first_is_old(*(report.release for report in reports))

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.runs import Run, log
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.publish.artifacts import artifact_key, in_one_line, show_table
 from answerkey.tasks.publish.tables import costs as cost_table
-from answerkey.tasks.publish.text import not_counted, price, what_it_costs
+from answerkey.tasks.publish.text import headline, not_counted, price, what_it_costs
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.validate.validate import Check, Validation
@@ -72,6 +73,14 @@ def log_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
         run.describe({"verdict": [gated.verdict.outcome for gated in verdicts], "basis": bases})
 
 
+def log_comparisons(comparisons: Sequence[Comparison]) -> str:
+    """Log what each comparison has found about its primary field, and return it for the final state."""
+    sentences = [headline(comparison, comparison.primary) for comparison in comparisons if comparison.primary]
+    for sentence in sentences:
+        log.info(sentence, extra=DETAIL)
+    return " ".join(sentences)
+
+
 def log_page(publish: Callable[[], str]) -> None:
     """Log where the page is. If it could not be written, nothing is lost: everything on it is in the warehouse."""
     try:
@@ -89,7 +98,7 @@ def how_it_ended(
     """The message and the name of the final state of a run.
 
     The page of a run shows some 65 characters, so what has no score, and why, comes first, and then what the gate has
-    decided. Where there is neither, it is the result.
+    decided. Where there is neither, it is the result: what was compared, else the means.
     """
     reasons: dict[str, list[str]] = {}
     for report in reports:

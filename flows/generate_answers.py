@@ -1,23 +1,12 @@
-"""From a model and a data set's questions to a registered release, and on to its report."""
+"""From a model and a data set's questions to a registered release."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.findings import how_they_ended
-from answerkey.flows.parameters import (
-    Afterwards,
-    Data,
-    Generating,
-    Judging,
-    Limits,
-    Questions,
-    Scoring,
-    checked,
-)
-from answerkey.flows.prefect_or_local import flow, tagged, task
-from answerkey.flows.runs import Run, completed, form_of, log, may_succeed, started
+from answerkey.flows.parameters import Generating, Questions
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import Run, form_of, log, may_succeed, started
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.generate import ANSWERS, Prompting, placeholders
@@ -25,7 +14,6 @@ from answerkey.metrics_core.llm.model import ModelRef, check_reachable
 from answerkey.metrics_core.llm.provider import check
 from answerkey.metrics_core.llm.provider_options import check_environment, extras
 from answerkey.metrics_core.progress import Advance, tell
-from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.table import Table
@@ -43,7 +31,6 @@ from answerkey.tasks.releases.generate import (
     tally,
 )
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
-from answerkey.tasks.releases.register import ADDRESS
 
 estimate_calls = task(estimate_answers, name="estimate costs")
 ask_model = task(
@@ -56,16 +43,13 @@ ask_model = task(
 )
 register_answers = task(register_generated, name="register")
 
-_AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
-
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a run has made: the answers, the registration of the release, and the ids of its reports."""
+    """What a run has made: the answers, and the registration of the release."""
 
     generated: Generated
     registration: str
-    report_ids: tuple[str, ...] = ()
 
 
 def _run_name() -> str:
@@ -74,18 +58,10 @@ def _run_name() -> str:
 
 @flow(
     name="generate-answers",
-    description="Ask a model all questions of a data set, register the answers as a release, and evaluate it.",
+    description="Ask a model all questions of a data set, and register the answers as a release.",
     flow_run_name=_run_name,
 )
-def generate_answers(
-    questions: Questions,
-    generating: Generating,
-    afterwards: Afterwards = _AFTERWARDS,
-    scoring: Scoring = _SCORING,
-    judging: Judging = _JUDGING,
-    limits: Limits = _LIMITS,
-    home: str = ".answerkey",
-) -> Made | Cost:
+def generate_answers(questions: Questions, generating: Generating, home: str = ".answerkey") -> Made | Cost:
     """Ask a model all questions of a data set, and register its answers; after a dry run, say what it would cost.
 
     What was answered once is never asked again, whether a run was stopped by a limit, was killed, or ended.
@@ -93,42 +69,23 @@ def generate_answers(
     Args:
         questions: What to ask.
         generating: Which model to ask, how, and what it may cost.
-        afterwards: What to do with the release once it is registered.
-        scoring: How to score it, where it is evaluated.
-        judging: Which judges to ask about it, where the key is, and what it may cost, likewise.
-        limits: When the data are too bad to score, and the scores too few to trust, likewise.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
     with started(home) as run:
         asking = _asking(run, generating)
         check_environment(generating.extra_headers)
-        _check(asking, afterwards, scoring, judging, dry_run=generating.dry_run)
+        # Before anything is paid
+        model = asking.model if generating.dry_run else asking.with_key().model
+        check([model], asking.limits, "model", needs_key=not generating.dry_run)
         found = find_questions(
             run.home, questions.dataset, run.folder, name=questions.name, paths=parse_map(questions.columns),
             slices=questions.slices,
         )  # fmt: skip
         check_release(run.home, found.dataset, generating.release, asking)
-        forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
-        parameters = {name: form.model_dump() for name, form in forms.items()}
+        parameters = {"questions": questions.model_dump(), "generating": generating.model_dump()}
         with run.recorded("generate-answers", found.dataset, parameters, dry_run=generating.dry_run):
             made = _generate(run, found, asking, generating)
-    if isinstance(made, Cost) or not afterwards.evaluate:
-        return made
-    answers = Data(answers=f"{ADDRESS}{made.registration}")
-    # A run within a run does not get its tags by itself
-    with tagged():
-        reports = evaluate_release(
-            answers, scoring, judging, limits, home, afterwards.baseline, afterwards.policy, afterwards.page
-        )
-    return completed(replace(made, report_ids=tuple(reports)), *how_they_ended(run.home, reports))
-
-
-def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging, *, dry_run: bool) -> None:
-    """Check before anything is paid that the model, and the judges of the evaluation, can be asked."""
-    check([asking.model if dry_run else asking.with_key().model], asking.limits, "model", needs_key=not dry_run)
-    if not afterwards.evaluate:
-        return
-    policy_for(afterwards.policy, afterwards.baseline, checked(scoring, judging)[1])
+    return made
 
 
 def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:

@@ -593,7 +593,15 @@ class Generating(Form):
     """Which model to ask, how, and what it may cost."""
 
     # Whatever was typed into the wrong field is in no message.
-    model_config = ConfigDict(title="Model", hide_input_in_errors=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        title="Model",
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
+        json_schema_extra=shown(
+            "release", "model", "key_from", "system", "template", "temperature", "repeats", "max_tokens", "max_calls",
+            "max_cost_usd", "dry_run",
+        ),
+    )  # fmt: skip
 
     release: str = Field(
         min_length=1,
@@ -694,27 +702,6 @@ class Generating(Form):
     )
     extra_headers: Headers = EXTRA_HEADERS
     extra_body: JsonObject = EXTRA_BODY
-
-
-class Afterwards(Form):
-    """What to do with the release once it is registered."""
-
-    evaluate: bool = Field(
-        False,
-        description="Evaluate the release at once. Off: leave it to an automation or a person.",
-    )
-    baseline: str = Field(
-        "",
-        description="A release or report to compare it with. Empty: none.",
-    )
-    policy: str = Field(
-        "",
-        description="What must hold for it to ship in place of the baseline: the path of a YAML file, or its text.",
-    )
-    page: bool = Field(
-        True,
-        description="Write a page for the browser into the folder pages of the warehouse.",
-    )
 
 
 _DAY = r"^(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?)?$"

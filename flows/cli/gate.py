@@ -43,7 +43,7 @@ PolicyFile = Annotated[
         "--policy",
         group=_POLICY,
         metavar="FILE",
-        help="YAML with the keys primary, margin, labels, judge_bias and rules.",
+        help="YAML with the keys primary, margin, labels, judge_bias, baseline and rules.",
     ),
 ]
 Primary = Annotated[

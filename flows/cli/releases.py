@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
+from cyclopts import Parameter
 from pydantic import Field
 
 from answerkey.flows.cli.evaluate import at_work, check_asked, print_result, with_suite
@@ -14,8 +15,11 @@ from answerkey.flows.cli.options import (
     HOME,
     JUDGES_OF_EVALUATE,
     AsJson,
+    Baseline,
     Flags,
     HomeOption,
+    PageOption,
+    PolicyOption,
     Quiet,
     absolute,
     command,
@@ -25,7 +29,6 @@ from answerkey.flows.cli.options import (
 )
 from answerkey.flows.environment import printable, running
 from answerkey.flows.parameters import (
-    Afterwards,
     Data,
     Generating,
     Judging,
@@ -34,6 +37,7 @@ from answerkey.flows.parameters import (
     Rerunning,
     Scoring,
     Tracing,
+    checked,
 )
 from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
@@ -41,6 +45,17 @@ from answerkey.tasks.server import has_server
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.traces.funnel import Funnel, Preview
+
+
+_Evaluate = Annotated[
+    bool,
+    Parameter(
+        "--evaluate",
+        group=COMPARING,
+        negative="",
+        help="Evaluate the release at once. Without it, a server starts a run of its own for it.",
+    ),
+]
 
 
 class _Registered(Data):
@@ -119,12 +134,15 @@ def rerun(
 def generate(  # noqa: PLR0913
     questions: Annotated[Questions, Flags("Questions")],
     generating: Annotated[Generating, Flags("Model")],
-    afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
     scoring: Annotated[Scoring, Flags("Scoring", omit=("models", "threshold", "only_failed"))],
     # What the judges may cost is said apart from the model under test.
     judging: Annotated[Judging, Flags("Judge", omit=JUDGES_OF_EVALUATE, prefix="judge")],
     limits: Annotated[Limits, Flags("Limits", omit=tuple(Limits.model_fields))],
     *,
+    evaluate: _Evaluate = False,
+    baseline: Baseline = "",
+    policy: PolicyOption = "",
+    page: PageOption = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
@@ -140,31 +158,38 @@ def generate(  # noqa: PLR0913
     """
     from answerkey.flows.cli.tables import print_estimates, print_generated
     from answerkey.metrics_core.llm.cost import Cost
-    from answerkey.tasks.releases.register import registration_named
+    from answerkey.tasks.releases.register import ADDRESS, registration_named
 
     is_file = "::" in questions.dataset or Path(questions.dataset).is_file()
     if is_file:
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
     texts = {name: _path_or_text(getattr(generating, name)) for name in ("system", "template")}
     generating = generating.model_copy(update=texts)
-    afterwards = afterwards.model_copy(update={"policy": from_anywhere(afterwards.policy)})
-    check_asked(scoring, judging, afterwards.policy, afterwards.baseline)
+    check_asked(scoring, judging, policy, baseline)
+    policy, reports = from_anywhere(policy), []
     with at_work(home, quiet=quiet):
+        from answerkey.flows.evaluate_release import evaluate_release
         from answerkey.flows.generate_answers import generate_answers
+        from answerkey.tasks.gate.gate import policy_for
 
-        made = generate_answers(questions, generating, afterwards, scoring, judging, with_suite(limits), str(home))
+        # What cannot be evaluated is not paid for
+        if evaluate:
+            policy_for(policy, baseline, checked(scoring, judging)[1])
+        made = generate_answers(questions, generating, str(home))
+        if evaluate and not isinstance(made, Cost):
+            answers = Data(answers=f"{ADDRESS}{made.registration}")
+            reports = evaluate_release(
+                answers, scoring, judging, with_suite(limits), str(home), baseline, policy, page=page
+            )
     if isinstance(made, Cost):
         print_estimates([made], as_json=as_json, models="the model")
         return 0
-    reports = list(made.report_ids)
     if not (as_json and reports):
         print_generated(made.generated, registration_named(home, made.registration), as_json=as_json)
         if not reports:
             return 0
         print()
-    return print_result(
-        reports, home, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
-    )
+    return print_result(reports, home, as_json=as_json, compared=bool(baseline), gated=bool(policy))
 
 
 def _path_or_text(given: str) -> str:

@@ -4,6 +4,7 @@ primary: meaning_match.match
 margin: 0.02
 labels: random
 judge_bias: 0.03
+baseline: anchor
 rules:
   - answer_correctness.token_overlap_recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
@@ -37,6 +38,8 @@ from answerkey.metrics_core.statistics.intervals import MIN_COVERAGE
 RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth", "broken"]
 Drawing = Literal["random", "chosen"]
 """The selection of samples with human labels."""
+Baseline = Literal["anchor", "last shipped"]
+"""What new releases are held against: always the same release, or the last one that passed."""
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
 """Rules with an interval of scores or labels."""
 
@@ -131,6 +134,7 @@ class Policy:
         labels: the selection of the samples with human labels; None if it is not known.
         judge_bias: how far the bias of a judge may differ between the releases, in the units of the field. A rule that
             rests on a judge alone must hold, or be broken, by that much more.
+        baseline: whether a release that passes becomes the baseline of the next, where the gate is kept.
 
     >>> Policy((PolicyRule("difference", "rouge_l.f1", ALL, -0.02), PolicyRule("coverage", "", ALL, 0.95))).coverage
     0.95
@@ -139,6 +143,7 @@ class Policy:
     rules: tuple[PolicyRule, ...]
     labels: Drawing | None = None
     judge_bias: float = 0.0
+    baseline: Baseline = "anchor"
 
     def as_dict(self) -> dict[str, Any]:
         """The policy in the form that `parse_policy` reads.
@@ -152,6 +157,7 @@ class Policy:
             "margin": abs(self.primary.floor),
             "labels": self.labels,
             "judge_bias": self.judge_bias,
+            "baseline": self.baseline,
             "rules": [rule.text for rule in self.rules[1:]],
         }
 
@@ -304,6 +310,7 @@ class PolicyFile(BaseModel):
     margin: _NotNegative
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
+    baseline: Baseline = "anchor"
     rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
 
 
@@ -315,6 +322,7 @@ _REMEDIES = {
     "better to pass",
     "labels": "write random where the samples with labels were drawn, or chosen",
     "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
+    "baseline": "write anchor for a fixed one, or last shipped where a release that passes is the next one",
 }
 """The remedies by key."""
 
@@ -357,7 +365,7 @@ def parse_policy(content: Any, where: str | Located) -> Policy:
         raise UserError("\n".join(problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), read.labels, read.judge_bias)
+    return Policy(tuple(rules), read.labels, read.judge_bias, read.baseline)
 
 
 def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:

@@ -57,5 +57,4 @@ def _scorer() -> tuple[Any, Any]:
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
-    tokenizer = DefaultTokenizer()
-    return RougeScorer(list(TYPES.values()), tokenizer=tokenizer), tokenizer.tokenize
+    return RougeScorer(list(TYPES.values())), DefaultTokenizer().tokenize

@@ -56,16 +56,15 @@ class Number(ValueMetric):
     name = "number"
     summary = "the last number of the answer is that of a reference"
 
-    within: float = option(
-        0.0, title="Within", description="largest accepted difference, as a share of the reference", ge=0
-    )
+    within: float = option(0.0, description="largest accepted difference, as a share of the reference", ge=0)
 
     def read(self, text: str) -> float | None:
         """The last number, read as the offline judge reads it."""
         # Help pages import this module for its options.
         from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, read
 
-        return next((number.value for number in reversed(read(text[-LONGEST_CHARACTERS:]).numbers)), None)
+        numbers = read(text[-LONGEST_CHARACTERS:]).numbers
+        return numbers[-1].value if numbers else None
 
     def equal(self, value: float, expected: float) -> bool:
         """Whether they differ by at most the share, and by what a decimal loses as a float."""
@@ -111,7 +110,7 @@ class Choice(ValueMetric):
         if len({letter for _, letter in named}) > 1:
             named = [(word, letter) for word, letter in named if word][-1:]
         elif not named and (alone := _ALONE.fullmatch(text)):
-            named = [("", "".join(letter or "" for letter in alone.groups()))]
+            named = [("", alone[alone.lastindex or 0])]
         return named[-1][1].upper() if named else None
 
 
@@ -134,7 +133,5 @@ class Pattern(LexicalMetric):
         try:
             found = (i for i, text in references if regex.search(text, answer, timeout=_LONGEST_SEARCH_S))
             return matched(next(found, None))
-        except regex.error as error:
-            return Failed("pattern", f"a reference is no regular expression: {error}")
-        except TimeoutError:
-            return Failed("pattern", f"a search took more than {_LONGEST_SEARCH_S:g} s: write a simpler pattern")
+        except (regex.error, TimeoutError) as error:
+            return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")

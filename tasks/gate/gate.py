@@ -32,7 +32,7 @@ from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, p
 from answerkey.tasks.compare.warnings import differing_methods, few_samples_note, judge_notes, judge_vetoes
 from answerkey.tasks.gate.calibrate import calibrations_of
 from answerkey.tasks.gate.checks import labels_selected
-from answerkey.tasks.gate.verdicts import ReleaseVerdict, releases_held_against, store_verdict
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, anchor_of, releases_held_against, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
@@ -106,6 +106,8 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
 def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> ReleaseVerdict:
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
+    By a gate that is kept, the verdict also says how far the release is from the anchor, once that is another.
+
     Args:
         old, new: ids of reports, or names of releases, which stand for their newest report with the fields of the
             policy; `dataset`: where a release has reports on several.
@@ -115,6 +117,10 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
     gated = _decided(home, old, new, policy, dataset)
+    if anchor := anchor_of(home, gated):
+        anchored = _decided(home, anchor, gated.new, policy, gated.new.partition("/")[0])
+        sentence = f"{gated.verdict.sentence} Against the anchor {anchored.old}: {anchored.verdict.rules[0].sentence}."
+        gated = replace(gated, verdict=replace(gated.verdict, sentence=sentence))
     store_verdict(home, gated)
     return gated
 

@@ -70,7 +70,7 @@ class ReleaseVerdict:
 
 
 def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
-    """Keep a verdict in the warehouse, beside those that were said before."""
+    """Keep a verdict in the warehouse, beside those before, and the baseline that a PASS of a kept gate makes."""
     said = gated.verdict
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
     about = {"old": gated.old, "new": gated.new, "primary": gated.primary, "margin": gated.margin, "rules": rules}
@@ -78,6 +78,14 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     about |= {name: getattr(said, name) for name in ("outcome", "sentence", "basis", "n_releases")}
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["keep"], about)
+        warehouse.execute(_SQL["promote"], {name: about[name] for name in ("old", "new", "policy", "outcome")})
+
+
+def anchor_of(home: Home, gated: ReleaseVerdict) -> str:
+    """The anchor of the gate that has decided, if it is kept, and has another baseline by now; else empty."""
+    about = {"old": gated.old, "new": gated.new, "policy": json.dumps(gated.policy.as_dict())}
+    rows = home.rows(_SQL["anchor"], about)
+    return str(rows[0][0]) if rows else ""
 
 
 def releases_held_against(home: Home, old: Report, new: Report) -> int:

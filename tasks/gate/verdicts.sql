@@ -20,3 +20,20 @@ SELECT count(*) FROM (
     WHERE o.dataset = $dataset AND n.dataset = $dataset AND o.release = $old
     UNION SELECT $new, $answers
 )
+
+-- name: anchor
+-- The anchor of the gate that is kept for a data set, where that gate decides, and against another report.
+SELECT anchor
+FROM reports o JOIN reports n USING (dataset) JOIN current_gates g USING (dataset)
+WHERE o.report_id = $old AND n.report_id = $new AND g.policy::VARCHAR = $policy
+    AND g.baseline IN (o.report_id, o.release)
+    AND g.anchor NOT IN (o.report_id, o.release, n.report_id, n.release)
+
+-- name: promote
+-- A release that passes the gate that is kept becomes its baseline, where the policy says so.
+INSERT INTO gates BY NAME
+SELECT g.dataset, now() AS kept_at, n.report_id AS baseline, g.policy, g.anchor
+FROM reports o JOIN reports n USING (dataset) JOIN current_gates g USING (dataset)
+WHERE o.report_id = $old AND n.report_id = $new AND g.policy::VARCHAR = $policy
+    AND g.baseline IN (o.report_id, o.release)
+    AND $outcome = 'PASS' AND json_extract_string(g.policy, '$.baseline') = 'last shipped'

@@ -12,7 +12,7 @@ _SQL = statements(__name__)
 
 
 def keep_gate(home: Home, dataset: str, baseline: str, policy: Policy) -> None:
-    """Keep the gate of a data set. It holds until another is kept; no verdict changes it.
+    """Keep the gate of a data set. It holds until another is kept; its policy says what a PASS makes of the baseline.
 
     Args:
         baseline: a release, of which always the newest report counts, or the id of a report, which stays the same.

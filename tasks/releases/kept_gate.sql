@@ -1,19 +1,16 @@
 -- name: keep
 INSERT INTO gates BY NAME
-SELECT $dataset AS dataset, $baseline AS baseline, $policy AS policy, now() AS kept_at
+SELECT $dataset AS dataset, $baseline AS baseline, $policy AS policy, now() AS kept_at, $baseline AS anchor
 
 -- name: newest
-SELECT baseline, policy FROM gates WHERE dataset = $dataset ORDER BY kept_at DESC LIMIT 1
+SELECT baseline, policy FROM current_gates WHERE dataset = $dataset
 
 -- name: never_gated
-WITH
-kept AS (
-    FROM gates QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY kept_at DESC) = 1
-), newest AS (
+WITH newest AS (
     FROM registrations QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY registered_at DESC) = 1
 )
 SELECT n.report_id, k.baseline, k.policy::VARCHAR, k.kept_at::VARCHAR
-FROM newest n JOIN kept k USING (dataset)
+FROM newest n JOIN current_gates k USING (dataset)
 WHERE n.report_id IS NOT NULL AND k.baseline NOT IN (n.release, n.report_id) AND NOT EXISTS (
     FROM verdicts v LEFT JOIN reports o ON o.report_id = v.old_report
     WHERE v.new_report = n.report_id AND v.policy::VARCHAR = k.policy::VARCHAR

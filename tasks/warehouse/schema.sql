@@ -385,7 +385,7 @@ CREATE TABLE IF NOT EXISTS verdicts (
     "primary"   VARCHAR NOT NULL,       -- METRIC.FIELD that decides
     margin      DOUBLE NOT NULL,        -- the loss of it that is tolerated
     rules       JSON NOT NULL,          -- of each rule: rule, outcome, sentence, value, low, high, n, needed
-    policy      JSON NOT NULL,          -- primary, margin, labels, judge_bias and rules, as they were written
+    policy      JSON NOT NULL,          -- primary, margin, labels, judge_bias, baseline and rules, as they were written
     basis       VARCHAR,                -- people, people and judge, judge, text, given: what the primary rule rests on; NULL: no baseline
     notes       VARCHAR[] NOT NULL,     -- sentences that a reader needs beside the decision
     n_releases  BIGINT                  -- releases that were held against this baseline so far; NULL: no baseline
@@ -399,7 +399,8 @@ CREATE TABLE IF NOT EXISTS gates (
     dataset     VARCHAR NOT NULL,       -- as in `reports`
     kept_at     TIMESTAMPTZ NOT NULL,   -- UTC
     baseline    VARCHAR NOT NULL,       -- a release, of which the newest report counts, or a `report_id`
-    policy      JSON NOT NULL           -- as in `verdicts`
+    policy      JSON NOT NULL,          -- as in `verdicts`
+    anchor      VARCHAR NOT NULL        -- the baseline that a person kept: another one once a release has passed
     , PRIMARY KEY (dataset, kept_at)
 );
 
@@ -627,6 +628,10 @@ FROM (
     FROM labels QUALIFY row_number() OVER (PARTITION BY sample_key, annotator, adjudicates ORDER BY labelled_at DESC) = 1
 )
 WHERE verdict <> 'withdrawn' GROUP BY sample_key;
+
+-- The gate of every data set: the one that was kept last.
+CREATE OR REPLACE VIEW current_gates AS
+SELECT * FROM gates QUALIFY row_number() OVER (PARTITION BY dataset ORDER BY kept_at DESC) = 1;
 
 -- What the gate has said last about every two reports.
 CREATE OR REPLACE VIEW latest_verdicts AS

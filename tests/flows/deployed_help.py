@@ -125,6 +125,13 @@ class Deployed:
         found = self.ask("POST", "flow_runs/filter", {"flow_runs": wanted, "sort": "EXPECTED_START_TIME_ASC"})
         return [run for run in found if run["state_name"] != "Scheduled" or not run["auto_scheduled"]]
 
+    def evaluations_of(self, release: str) -> list[Run]:
+        """The runs of `evaluate` for a registered release."""
+        [(name,)] = self.query(f"SELECT registration FROM registered WHERE release = '{release}'")
+        return [
+            run for run in self.runs_of("evaluate") if run["parameters"]["data"] == {"answers": f"registered:{name}"}
+        ]
+
     def retry(self, run_id: str) -> None:
         """As the button in the UI does, but for the worker."""
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}

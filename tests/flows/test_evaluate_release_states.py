@@ -1,16 +1,10 @@
 """What the state of a run says of how it ended, its graph, and what Retry does, on a real server."""
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.flow_engine import run_flow
-from prefect.logging.handlers import APILogWorker
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.generate_answers import generate_answers
-from answerkey.flows.parameters import Afterwards, Data, Generating, Judging, Questions, Scoring
 from tests.flows.deployed_help import Deployed, Engine
 from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 
 
@@ -83,39 +77,10 @@ def test_a_retry_of_a_failed_run_goes_on(server, engine, tmp_path):
 
 
 @pytest.mark.real
-def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeypatch):
-    for name in ("MODEL", "JUDGE"):
-        monkeypatch.setenv(f"ANSWERKEY_{name}_KEY", "none")
-    home = str(tmp_path / "home")
-    good = [{"id": f"q{i}", "question": f"{i}?", "reference": f"{i}", "answer": f"{i}"} for i in range(40)]
-    scoring = Scoring(metrics=["exact_match", "meaning_match"])
-    data = Data(answers=str(jsonl(tmp_path / "good.jsonl", good)), dataset="sums", release="good")
-    with (
-        JudgeServer(lambda _: "none of these") as model,
-        JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge,
-        temporary_settings({PREFECT_API_URL: server}),
-        get_client(sync_client=True) as client,
-    ):
-        evaluate_release(data, Scoring(metrics=["exact_match"]), home=home, page=False)
-        generating = Generating(release="bad", model=f"openai/x@{model.url}")
-        judging = Judging(judges=[f"openai/y@{judge.url}"], check="never")
-        policy = "{primary: exact_match.match, margin: 0.02}"
-        afterwards = Afterwards(evaluate=True, baseline="good", policy=policy, page=False)
-        # One of Prefect's own flows, whether or not Prefect was there first.
-        generate = generate_answers.with_options()
-        run = client.create_flow_run(generate)
-        made = run_flow(
-            generate,
-            flow_run=run,
-            parameters={
-                "questions": Questions(dataset="sums"), "generating": generating, "afterwards": afterwards,
-                "scoring": scoring, "judging": judging, "home": home,
-            },
-        )  # fmt: skip
-        assert made.report_ids == ("sums/bad/v1",)
-        state = client.read_flow_run(run.id).state
-        APILogWorker.drain_all()
-    assert state and (state.type, state.name) == ("COMPLETED", "Partial")
-    partial, verdict = str(state.message).split("; FAIL: ")
-    assert partial.startswith("meaning_match: 40 of 40 not scored: ") and verdict
-    assert partial.endswith(" (sums/bad/v1 is PARTIAL)")
+def test_a_comparison_without_a_policy_ends_with_what_it_has_found(server, engine, tmp_path):
+    rows = [answer(i, text) | {"release": text} for text in ("yes", "no") for i in range(40)]
+    parameters = {"data": {"answers": str(jsonl(tmp_path / "found.jsonl", rows))}, "home": str(tmp_path / "home")}
+    run_id = engine.start(parameters | {"scoring": {"metrics": ["exact_match"]}, "page": False})
+    assert engine.result() == ["found/yes/v1", "found/no/v1"]
+    found = "found/no/v1 is worse than found/yes/v1: exact_match.match went from 1.000 to 0.000 (-1.000, "
+    assert Deployed(server, tmp_path).run(run_id)["state"]["message"].startswith(found)

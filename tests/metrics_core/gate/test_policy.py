@@ -73,7 +73,7 @@ def test_a_margin_of_0_is_0():
          "p99.9, or median"),
         ({"rules": ["rouge_l.f1 >= -10%"]}, "rule 'rouge_l.f1 >= -10%': '-10%' is not a number; write a share as 0.95, "
          "not as 95%"),
-        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, labels, judge_bias, rules"),
+        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, labels, judge_bias, baseline, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "

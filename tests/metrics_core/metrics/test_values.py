@@ -30,7 +30,12 @@ from tests.metrics_core.metrics_help import scored
         ("json_equal", "{a: 1}", '{"a": 1}', 0),
         ("pattern", "Order 4711 is on its way.", r"(?i)order \d{4}\b", 1),
         ("pattern", "Order 47 is on its way.", r"(?i)order \d{4}\b", 0),
-        ("pattern", "(", "(", "pattern: a reference is no regular expression: missing ) at position 1"),
+        (
+            "pattern",
+            "(",
+            "(",
+            "pattern: a reference is no regular expression that can be searched for: missing ) at position 1",
+        ),
     ],
 )
 def test_an_answer_has_the_value_of_its_reference(metric, answer, reference, expected):

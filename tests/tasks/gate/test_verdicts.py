@@ -36,11 +36,3 @@ def test_a_verdict_says_how_many_releases_were_held_against_the_baseline(home):
         " 3 releases, or versions of their answers, were held against old so far, and each verdict has the error rate "
         "of one."
     )
-
-
-def test_a_gate_without_a_baseline_counts_nothing(home):
-    new = night(home, "new", range(10))
-    verdict = gate(home, "old", new, parse_policy({"primary": FIELD, "margin": 0.05}, "x")).verdict
-    assert (verdict.outcome, verdict.n_releases) == ("INCOMPLETE", None)
-    night(home, "old", range(10))
-    assert n_releases(home, new) == 1
