@@ -19,16 +19,20 @@ from answerkey.metrics_core.statistics.clustered import (
     mean_interval,
     proportion_interval,
     standard_deviation,
+    unit_sums,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile, t_quantile
 from answerkey.metrics_core.statistics.paired import difference_interval
 
 _WIDEST = 0.96
 """The scores are used if they narrow the interval of the labels to at most this share. With a judge that carries hardly
 any information, the narrower of two intervals would be wrong more often."""
 
+
 _MOST_STRATA = 12
 """The most distinct probabilities of being labelled that are strata. A sampling plan has a few."""
+_COUNT = 0.25
+"""The correction for counts: half a label would hold whatever the judge's variance is, which smooths the counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,9 @@ def ppi_difference(
 ) -> PredictionPowered:
     """The mean difference of labels, new - old, of two releases on the same rows, some of which are labelled in both.
 
-    If all labels are 0 or 1 and rows are independent, rows are post-stratified by the difference of the
-    scores, and `stratified_score` gives the interval; otherwise it is `ppi_mean` of the differences. Unless it is at
-    least 4 % narrower than the interval of the labels alone, only the labels count.
+    The estimate is that of `ppi_mean`. Each end is a number of standard errors away, corrected for skewness and for
+    errors of the judge that no label shows: it keeps its level if the judge hides all of a loss from few labels. Unless
+    the interval is at least 4 % narrower than that of the labels alone, only the labels count.
 
     Args:
         old_scores: (rows,): the judge's scores of the old release, 0 to 1; `new_scores`: of the new one.
@@ -203,16 +207,11 @@ class _Sample:
 def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
     """The estimate from the labels alone, or with the scores if that has a clearly narrower interval."""
     labelled, unlabelled = int(sample.known.sum()), int((~sample.known).sum())
-    n_strata = 1 if sample.chances is None else len(np.unique(sample.chances))
-    in_strata = sample.low < 0 and sample.binary and sample.codes is None and n_strata <= _MOST_STRATA
-    if sample.chances is None or not unlabelled:
-        alone = _labels_alone(sample, level)
-    else:
-        alone = _in_strata(sample, None, level) if in_strata else _weighted(sample, 0.0, level)
+    corrected = _corrected if sample.low < 0 else _weighted
+    alone = _labels_alone(sample, level) if sample.chances is None or not unlabelled else corrected(sample, 0.0, level)
     slope = _slope(sample)
     if slope and alone.interval:
-        scores = np.rint(2 * sample.judged)
-        joint = _in_strata(sample, scores, level) if in_strata else _weighted(sample, slope, level)
+        joint = corrected(sample, slope, level)
         if joint.interval and _width(joint.interval) <= _WIDEST * _width(alone.interval):
             weight = slope * unlabelled / (labelled + unlabelled)
             return PredictionPowered(joint.value, joint.interval, weight, labelled, unlabelled)
@@ -236,47 +235,69 @@ def _labels_alone(sample: _Sample, level: float) -> Estimate:
     return Estimate(mean(part), interval)
 
 
-def _in_strata(sample: _Sample, scores: Floats | None, level: float) -> Estimate:
-    """The estimate for differences of 0/1 labels, in strata of rows with the same probability and class of score.
+def _corrected(sample: _Sample, slope: float, level: float) -> Estimate:
+    """PPI++ of differences: slope * score, plus the mean correction of the labelled rows (Hajek, if chances differ).
 
-    A class without a labelled row joins the class with the nearest score.
+    The ends allow for skewness (Johnson 1978), as few errors of a judge are skewed, and for errors that no label shows:
+    each adds units that are as large as the weight of a label (of a cluster with its labels) can be. If no label
+    differs from the scores, n labels of independent rows exclude log(40) / n of errors at 95 %, as Poisson counts do.
     """
-    chances = np.ones(len(sample.known)) if sample.chances is None else sample.chances
-    classes = np.zeros(len(sample.known)) if scores is None else scores.copy()
-    for chance in np.unique(chances):
-        own = chances == chance
-        labelled = np.unique(classes[own & sample.known])
-        if len(labelled):
-            classes[own] = labelled[np.abs(classes[own][:, None] - labelled).argmin(axis=1)]
-    strata = np.unique(np.stack([chances, classes]), axis=1, return_inverse=True)[1].ravel()
-    n = int(strata.max()) + 1
-    masks = [sample.known & (sample.truth == change) for change in (-1, 0, 1)]
-    counts = np.stack([np.bincount(strata[mask], minlength=n) for mask in masks], axis=1)
-    estimate = stratified_score(counts, np.bincount(strata, minlength=n) / len(strata), len(strata), level)
-    return estimate or Estimate(mean(sample.truth[sample.known]), None)
+    known, judged, n = sample.known, slope * sample.judged, int(sample.known.sum())
+    chances = np.ones(len(known)) if sample.chances is None else sample.chances
+    codes = np.arange(len(known)) if sample.codes is None else sample.codes
+    odds = 1 / chances
+    weights = odds / odds[known].mean()
+    corrections = (sample.truth - judged)[known]
+    centre = float(weights[known] @ corrections) / n
+    value = float(judged.mean()) + centre
+    units = len(np.unique(codes[known]))
+    if units < 2:
+        return Estimate(value, None)
+
+    # The effect of each row on the estimate, times the labels
+    effects = (judged - judged.mean()) * (n / len(known))
+    effects[known] += weights[known] * (corrections - centre)
+    sums = unit_sums(effects, codes)
+    square, cube = float(sums @ sums) * units / (units - 1), float(np.sum(sums**3))
+    largest = max(float(weights.max()), float(np.bincount(codes[known], weights[known]).max()))
+
+    z = normal_quantile(level)
+    skew = (z * z + 2) / 3
+    unseen = (math.log(2 / (1 - level)) - skew) / z * largest
+    times = z if sample.binary and sample.codes is None else t_quantile(level, units - 1)
+    reach = times * math.hypot(math.sqrt(square), unseen)
+    below, above = (
+        (reach + (skew - _COUNT) * (2 * largest**3 + turned) / (square + 2 * largest**2) + _COUNT * largest) / n
+        for turned in (-cube, cube)
+    )
+    # Rows of a stratum of which nobody could label any may have any mean
+    in_strata = len(np.unique(chances)) <= _MOST_STRATA
+    absent = 1 - float(np.isin(chances, chances[known]).mean()) if in_strata else 0.0
+    low, high = ((1 - absent) * end + side * absent for end, side in ((value - below, -1), (value + above, 1)))
+    return Estimate(value, Interval(low, high, "ppi").clipped(-1.0, 1.0))
 
 
 def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
-    """PPI++ as the mean of one number per row: slope * score, plus correction / probability for labelled rows.
+    """PPI++ as the mean of one number per row: slope * score, plus correction / share of labels for labelled rows.
 
     These numbers (or their clusters) are independent and lie in a known range, so `bounded_mean` covers the sampling of
-    rows and of labels. Corrections are centred at their (Hajek) mean, which reduces their variance.
+    rows and of labels. Corrections are centred at their mean, which reduces their variance.
     """
-    known, judged, low = sample.known, slope * sample.judged, sample.low
+    known, judged = sample.known, slope * sample.judged
     units = known.sum() if sample.codes is None else len(np.unique(sample.codes[known]))
-    chances = np.full(len(known), known.mean()) if sample.chances is None else sample.chances
-    corrections, odds = (sample.truth - judged)[known], 1 / chances[known]
-    centre = math.fsum((corrections * odds).tolist()) / math.fsum(odds.tolist())
+    corrections, most = (sample.truth - judged)[known], 1 / float(known.mean())
+    centre = mean(corrections)
     rows = judged + centre
-    rows[known] += (corrections - centre) * odds
-    most = 1 / float(chances.min())
-    worst = min(slope * low + centre, slope + centre + (low - slope - centre) * most)
-    best = max(slope + centre, slope * low + centre + (1 - slope * low - centre) * most)
+    rows[known] += (corrections - centre) * most
+    worst, best = (
+        min(centre, slope + centre - (slope + centre) * most),
+        max(slope + centre, centre + (1 - centre) * most),
+    )
     value = mean(rows)
     interval = mean_interval(rows, sample.codes, low=worst, high=best, level=level) if units > 1 else None
     method = "ppi" if sample.codes is None else "cluster-ppi"
-    inside = interval and interval.clipped(low, 1.0)._replace(method=method)
-    return Estimate(min(1.0, max(low, value)), inside)
+    inside = interval and interval.clipped(0.0, 1.0)._replace(method=method)
+    return Estimate(min(1.0, max(0.0, value)), inside)
 
 
 def _slope(sample: _Sample) -> float:
@@ -291,95 +312,3 @@ def _slope(sample: _Sample) -> float:
     # Both moments are from the labelled rows: their errors cancel, so the ratio is more precise than with all scores.
     covariance = np.cov(sample.truth[sample.known], scores, aweights=odds)
     return min(1.0, max(0.0, float(covariance[0, 1] / covariance[1, 1])))
-
-
-_NEGLIGIBLE = 1e-12
-
-
-def stratified_score(
-    counts: npt.ArrayLike, shares: npt.ArrayLike, rows: float, level: float = LEVEL
-) -> Estimate | None:
-    """The sum over strata of share * mean, where each value is -1, 0 or 1.
-
-    Each end is the value whose distance from the estimate is z standard errors, with the most likely shares of -1, 0
-    and 1 in every stratum under that value: the score intervals of Tango (1998) and of Miettinen and Nurminen (1985),
-    extended to a weighted sum of the strata's means. So strata in which no error was observed do not count as free of
-    errors. The variance has two parts: within strata, by the number of sampled values, and between them, by the number
-    of rows from which the strata's shares were counted. With one stratum it is Tango's interval. A stratum without a
-    sampled value may have any mean from -1 to 1.
-
-    Args:
-        counts: (strata, 3): sampled values of -1, 0 and 1.
-        shares: (strata,): each stratum's share of all rows; they add up to 1.
-        rows: all rows, sampled or not; infinity if the shares are known exactly.
-
-    Returns:
-        None for fewer than two sampled values.
-
-    >>> estimate = stratified_score([[4, 86, 10]], [1.0], math.inf)
-    >>> [round(end, 3) for end in estimate.interval[:2]]
-    [-0.015, 0.142]
-    >>> judged = stratified_score([[8, 2, 0], [2, 76, 2], [0, 1, 9]], [0.1, 0.8, 0.1], rows=1000)
-    >>> round(judged.value, 3), [round(end, 3) for end in judged.interval[:2]]
-    (0.01, [-0.059, 0.077])
-    """
-    table, weights = np.asarray(counts, np.float64), np.asarray(shares, np.float64)
-    sampled = table.sum(axis=1)
-    if sampled.sum() < 2:
-        return None
-    unknown = float(weights[sampled == 0].sum())
-    table, weights = table[sampled > 0], weights[sampled > 0]
-    value, z = _value(table, weights), normal_quantile(level)
-    low = _lower_end(table, weights, unknown, rows, z)
-    high = -_lower_end(table[:, ::-1], weights, unknown, rows, z)
-    return Estimate(value, Interval(max(-1.0, low), min(1.0, high), "stratified-score"))
-
-
-def _value(table: Floats, weights: Floats) -> float:
-    return float(weights @ ((table[:, 2] - table[:, 0]) / table.sum(axis=1)))
-
-
-def _lower_end(table: Floats, weights: Floats, unknown: float, rows: float, z: float) -> float:
-    """The smallest value that the score test does not reject, where a share `unknown` of the rows has the mean -1."""
-    from scipy.optimize import brentq
-
-    value, sampled = _value(table, weights) - unknown, table.sum(axis=1)
-    if value <= _NEGLIGIBLE - 1:
-        return -1.0
-
-    def rejected(pull: float) -> tuple[float, float]:
-        """The constrained mean under a pull towards -1, and how far beyond z standard errors it lies."""
-        down, _, up = _constrained(table, pull * weights)
-        means = up - down
-        within = np.maximum(up + down - means * means, 0.0)
-        mean = float(weights @ means) - unknown
-        between = max(0.0, float(weights @ (means * means)) + unknown - mean * mean) / rows
-        error = math.sqrt(float((weights * weights / sampled) @ within) + between)
-        # Where nothing has been pulled yet, both sides are 0, and that is not the end.
-        return mean, value - mean - z * error - _NEGLIGIBLE
-
-    most = float(sampled.sum())
-    while rejected(most)[1] < 0:
-        most *= 2
-    pull = brentq(lambda at: rejected(at)[1], 0.0, most, xtol=1e-9 * most, rtol=1e-12)
-    return rejected(float(pull))[0]
-
-
-def _constrained(table: Floats, pulls: Floats) -> tuple[Floats, Floats, Floats]:
-    """The likeliest shares of -1, 0 and 1 in each stratum, given the Lagrange multiplier of its mean.
-
-    They are down / (a - pull), none / a, up / (a + pull), with the a at which they add up to 1: the largest root of a
-    cubic polynomial with three real roots (Viete's formula). Where no -1 was sampled and a is the pull, the rest are
-    -1.
-
-    Returns:
-        Three arrays of shape (strata,).
-    """
-    down, none, up = table.T
-    third = table.sum(axis=1) / 3
-    radius = np.sqrt(third**2 + pulls * (pulls + down - up) / 3)
-    middle = third / radius
-    cosine = (3 * middle - middle**3 - none / radius * (pulls / radius) ** 2) / 2
-    at = third + 2 * radius * np.cos(np.arccos(np.clip(cosine, -1.0, 1.0)) / 3)
-    same, better = none / at, up / (at + pulls)
-    return np.maximum(1 - same - better, 0.0), same, better

@@ -43,7 +43,6 @@ def test_labels_from_a_file_decide_and_scores_predict_the_others(bare_cli, files
     found = json.loads(verdict.read_text())
     rule = found["rules"][0]
     assert (found["basis"], rule["n_labelled"], round(rule["value"], 2)) == ("people and judge", 50, 0.3)
-    assert "drawn at random, as the policy says they were" in found["notes"][0]
     rows = json.loads(bare_cli("compare", *files, "--labels", long, "--json", code=0).stdout)["rows"]
     assert {row["field"]: row["n_labelled"] for row in rows} == {"correct": None, "score": 9}
 
@@ -55,7 +54,6 @@ def test_what_files_of_scores_cannot_have_is_refused(refusal, files, tmp_path):
     message = f"{labels}: q1 of gpt-4 has a label and no score; the scores are of old and new"
     assert refusal(*gate, "--labels", labels) == message
     assert refusal(*gate, "--keep").startswith("--keep: files of scores have no data set; name two reports")
-    assert refusal("gate", "a", "b", "--labels", labels).startswith("--labels: it is about files of scores; a report")
 
 
 def test_every_score_of_two_files_is_compared(bare_cli, tmp_path):
@@ -161,10 +159,6 @@ def test_a_file_that_is_not_there_is_named(refusal, files):
             ("41/50", "47/50", "--margin", "0.05"), 0,
             "47/50 may ship in place of 41/50, every rule holds: given.right went from 0.820 to 0.940 (+0.120, 95 % "
             "interval -0.031 to +0.272, 100 samples); a loss of 0.05 or more is ruled out.",
-        ),
-        (
-            ("41/50", "41/50", "--margin", "0.05"), 3,
-            "It is not yet clear whether 41/50 may ship: given.right went from 0.820 to 0.820 (+0.000, 95 % interval ",
         ),
     ],
 )  # fmt: skip
