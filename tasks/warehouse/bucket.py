@@ -134,7 +134,7 @@ class BucketStore:
 
     @property
     def _files(self) -> S3FileSystem:
-        return _file_system(os.getpid())
+        return _file_system(os.getpid(), **s3_settings())
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
@@ -166,17 +166,18 @@ def s3_settings() -> Mapping[str, str]:
 
 
 @cache
-def _file_system(_process: int) -> S3FileSystem:
-    """One for each process: a copy that came with a fork has threads that are not there."""
+def _file_system(
+    _process: int, endpoint: str, region: str, key_id: str, secret: str, session_token: str
+) -> S3FileSystem:
+    """One for each process and its settings: a copy that came with a fork has threads that are not there."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
-    settings = s3_settings()
     return S3FileSystem(
-        access_key=settings["key_id"],
-        secret_key=settings["secret"],
-        session_token=settings["session_token"] or None,
-        endpoint_override=settings["endpoint"] or None,
-        region=settings["region"],
+        access_key=key_id,
+        secret_key=secret,
+        session_token=session_token or None,
+        endpoint_override=endpoint or None,
+        region=region,
         connect_timeout=10,
         request_timeout=60,
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
