@@ -14,7 +14,9 @@ from answerkey.metrics_core.metric import option
 from answerkey.metrics_core.metrics.words import MATCH, LexicalMetric, References, matched
 
 _FENCED = regex.compile(r"```(?:json)?\s*\n(.*?)```", regex.DOTALL | regex.IGNORECASE)
-_ALONE = regex.compile(r"\W*([A-Za-z])\W*|\W*(?:\(([A-Za-z])\)|([A-Z])(?:[.):]|, [a-z])).*", regex.DOTALL)
+_ALONE = regex.compile(
+    r"[\s*_\"'(\[]*([A-Za-z])[\s*_\"')\].:]*|[\s*_\"']*(?:\(([A-Za-z])\)|([A-Z])(?:[.):]|, [a-z])).*", regex.DOTALL
+)
 _NAMED = regex.compile(r"(?i:(answer|boxed)|choice|option)(?i:\s+is)?[\s:*({\"']*([A-Z])\b")
 _LONGEST_SEARCH_S = 1.0
 
@@ -131,7 +133,7 @@ class Pattern(LexicalMetric):
     def compare(self, answer: str, references: References) -> Outcome:
         """Search for each reference. Fails where one is no regular expression, or takes more than a second."""
         try:
-            found = (i for i, text in references if regex.search(text, answer, timeout=_LONGEST_SEARCH_S))
+            found = (i for i, text in references if regex.search(text.strip(), answer, timeout=_LONGEST_SEARCH_S))
             return matched(next(found, None))
         except (regex.error, TimeoutError) as error:
             return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")

@@ -1,6 +1,7 @@
 """The laws that hold for every lexical metric, every field and every script.
 
-A metric that is added to the catalogue as lexical is bound by them at once. The compatibility profiles are not.
+A metric that is added to the catalogue as lexical is bound by them at once. The compatibility profiles are not, nor are
+metrics that read one value of a text.
 """
 
 import math
@@ -14,7 +15,8 @@ from answerkey import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.text import is_blank, words
 
 # `rouge` is rouge-score, whatever that says of texts in other scripts.
-LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name != "rouge"]
+OTHERS = {"rouge", "number", "choice", "json_equal", "pattern"}
+LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name not in OTHERS]
 FIELDS = {metric.name: metric.fields for metric in create(LEXICAL)}
 
 

@@ -25,6 +25,7 @@ from tests.metrics_core.metrics_help import scored
         ("choice", "B, because A is wrong", "B", 1),
         ("choice", "Either option A or option B", "B", 0),
         ("choice", "The answer is a city", "A", 0),
+        ("choice", "C++", "C", 0),
         ("json_equal", 'Here:\n```json\n{"b": [1], "a": true}\n```', '{"a": true, "b": [1.0]}', 1),
         ("json_equal", "[true]", "[1]", 0),
         ("json_equal", "{a: 1}", '{"a": 1}', 0),
