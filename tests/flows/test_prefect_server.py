@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import json
 import socket
 import threading
 from contextlib import contextmanager
@@ -132,11 +131,12 @@ def test_a_server_for_a_team_has_the_names_that_it_is_given(monkeypatch):
     assert [asyncio.run(status(host)) for host in hosts] == [200, 200, 200, 200, 403]
 
 
-def test_no_event_starts_a_run_with_parameters_of_its_own():
+def test_an_event_names_a_registered_release_and_no_file(bare_cli, tmp_path):
     deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))["deployments"]
     parameters = [trigger["parameters"] for one in deployments for trigger in one.get("triggers", ())]
-    assert parameters
-    assert [one for one in parameters if "{{" in json.dumps(one) or "home" in one] == []
+    assert parameters == [{"data": {"answers": "registered:{{ event.payload.registration }}"}}]
+    named = f"registered:x\n{ROOT / 'examples/museum.csv'}"
+    assert "no such registered release" in bare_cli("evaluate", named, "--home", tmp_path, code=2).stderr
 
 
 # ----- A real server
