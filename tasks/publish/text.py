@@ -240,7 +240,8 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
         finding = f"is {'better' if decisive.people > 0 else 'worse'} than"
         if decisive.people_low <= 0 <= (decisive.people_high or 0.0):
             finding = _NO_FINDING
-        if finding == _NO_FINDING and not together:
+        # Beside a verdict that does not rest on them, labels are not known to be drawn at random
+        if not together and (verdict or finding == _NO_FINDING):
             return
         yield (
             f"By human labels of {decisive.n_labelled:,} samples, which correct {decisive.name}, {comparison.new} "
