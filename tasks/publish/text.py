@@ -236,13 +236,11 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
                 f"{samples(row.n_common)})."
             )
             return
-    if decisive and decisive.people is not None and decisive.people_low is not None:
+    # Labels that a policy does not name are not known to be drawn at random
+    if together and decisive and decisive.people is not None and decisive.people_low is not None:
         finding = f"is {'better' if decisive.people > 0 else 'worse'} than"
         if decisive.people_low <= 0 <= (decisive.people_high or 0.0):
             finding = _NO_FINDING
-        # Beside a verdict that does not rest on them, labels are not known to be drawn at random
-        if not together and (verdict or finding == _NO_FINDING):
-            return
         yield (
             f"By human labels of {decisive.n_labelled:,} samples, which correct {decisive.name}, {comparison.new} "
             f"{finding} {comparison.old}: {signed(decisive.people)} ({percent(decisive.level)} interval "

@@ -1,5 +1,9 @@
 """Which runs are started for registered releases, on a real server without workers."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -7,11 +11,11 @@ from answerkey.flows.compare_releases import compare_releases
 from answerkey.flows.evaluate_new import evaluate_new
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Comparing, Data, Scoring
-from answerkey.flows.serving import deployments
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.kept_gate import keep_gate
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import ROOT
 from tests.flows.deployed_help import Deployed
 from tests.kit.waiting import wait_until
 from tests.tasks.comparing_help import answer
@@ -20,12 +24,20 @@ from tests.tasks.staging_help import jsonl, query, registered
 POLICY = read_policy("{primary: exact_match.match, margin: 0.05}")
 
 
+DEPLOY = """
+import sys
+from answerkey.flows.serving import deployments
+from answerkey.tasks.warehouse.home import Home
+for deployment in deployments(Home(sys.argv[1])):
+    deployment.apply()
+"""
+
+
 @pytest.fixture
 def deployed(server, home):
-    """The server with all deployments on it."""
-    with temporary_settings({PREFECT_API_URL: server}):
-        for deployment in deployments(Home(home)):
-            deployment.apply()
+    """The server with all deployments on it. In this process flows may have been imported without a server."""
+    environment = {**os.environ, "PREFECT_API_URL": server}
+    subprocess.run([sys.executable, "-c", DEPLOY, str(home)], env=environment, cwd=ROOT, check=True)
     return Deployed(server, home)
 
 
