@@ -133,7 +133,7 @@ class Pattern(LexicalMetric):
     def compare(self, answer: str, references: References) -> Outcome:
         """Search for each reference. Fails where one is no regular expression, or takes more than a second."""
         try:
-            found = (i for i, text in references if regex.search(text.strip(), answer, timeout=_LONGEST_SEARCH_S))
-            return matched(next(found, None))
+            matching = (i for i, text in references if regex.search(text.strip(), answer, timeout=_LONGEST_SEARCH_S))
+            return matched(next(matching, None))
         except (regex.error, TimeoutError) as error:
             return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")

@@ -223,21 +223,21 @@ def headline(comparison: Comparison, primary: str, verdict: Verdict | None = Non
 
 def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
     """The difference in human labels beside another primary field: if significant, of all samples, or deciding."""
-    together = verdict is not None and verdict.basis == "people and judge"
-    for row in () if together else comparison.overall:
-        if row.metric != "label" or row is decisive or row.difference is None:
-            continue
-        found = row.finding in ("better", "worse")
-        if found or (decisive and row.n_common == decisive.n_common):
-            finding = f"is {row.finding} than" if found else _NO_FINDING
-            yield (
-                f"By human labels, {comparison.new} {finding} {comparison.old}: "
-                f"{signed(row.difference)} ({percent(row.level)} interval {ends(row.low, row.high, signed)}, "
-                f"{samples(row.n_common)})."
-            )
-            return
+    if verdict is None or verdict.basis != "people and judge":
+        for row in comparison.overall:
+            if row.metric != "label" or row is decisive or row.difference is None:
+                continue
+            found = row.finding in ("better", "worse")
+            if found or (decisive and row.n_common == decisive.n_common):
+                finding = f"is {row.finding} than" if found else _NO_FINDING
+                yield (
+                    f"By human labels, {comparison.new} {finding} {comparison.old}: "
+                    f"{signed(row.difference)} ({percent(row.level)} interval {ends(row.low, row.high, signed)}, "
+                    f"{samples(row.n_common)})."
+                )
+                return
     # Labels that a policy does not name are not known to be drawn at random
-    if together and decisive and decisive.people is not None and decisive.people_low is not None:
+    elif decisive and decisive.people is not None and decisive.people_low is not None:
         finding = f"is {'better' if decisive.people > 0 else 'worse'} than"
         if decisive.people_low <= 0 <= (decisive.people_high or 0.0):
             finding = _NO_FINDING
