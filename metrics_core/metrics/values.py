@@ -21,6 +21,11 @@ _NAMED = regex.compile(r"(?i:(answer|boxed)|choice|option)(?i:\s+is)?[\s:*({\"']
 _LONGEST_SEARCH_S = 1.0
 
 
+def _integer_or_float(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
 @dataclass(frozen=True)
 class ValueMetric(LexicalMetric):
     """1 if the value of an answer is that of a reference; undefined where no reference has one."""
@@ -89,7 +94,7 @@ class JsonEqual(ValueMetric):
         """The JSON in one spelling. Not the value itself, since Python takes `true` for 1."""
         fenced = _FENCED.search(text)
         try:
-            return json.dumps(json.loads(fenced[1] if fenced else text, parse_int=float), sort_keys=True)
+            return json.dumps(json.loads(fenced[1] if fenced else text, parse_float=_integer_or_float), sort_keys=True)
         except (ValueError, RecursionError):
             return None
 

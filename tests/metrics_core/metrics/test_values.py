@@ -28,6 +28,7 @@ from tests.metrics_core.metrics_help import scored
         ("choice", "C++", "C", 0),
         ("json_equal", 'Here:\n```json\n{"b": [1], "a": true}\n```', '{"a": true, "b": [1.0]}', 1),
         ("json_equal", "[true]", "[1]", 0),
+        ("json_equal", "12345678901234567", "12345678901234568", 0),
         ("json_equal", "{a: 1}", '{"a": 1}', 0),
         ("pattern", "Order 4711 is on its way.", r"(?i)order \d{4}\b", 1),
         ("pattern", "Order 47 is on its way.", r"(?i)order \d{4}\b", 0),
