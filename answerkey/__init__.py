@@ -11,28 +11,18 @@ packages called `flows` and `tasks` already.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from importlib.metadata import version
 
-    from answerkey.metrics_core import (
-        METRICS,
-        Access,
-        Failed,
-        Field,
-        JudgeOptions,
-        Measurement,
-        Metric,
-        Sample,
-        Scored,
-        Skipped,
-        Undefined,
-        Usage,
-        create,
-        metric,
-        option,
-    )
+    from answerkey.metrics_core.judges.options import JudgeOptions
+    from answerkey.metrics_core.llm.access import Access
+    from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
+    from answerkey.metrics_core.metric import Field, Metric, metric, option
+    from answerkey.metrics_core.registry import METRICS, create
+    from answerkey.metrics_core.sample import Sample
     from answerkey.tasks.notebook import Result, Results, evaluate
 
     __version__ = version("answerkey")
@@ -59,6 +49,17 @@ __all__ = [
     "option",
 ]
 
+_NAMES = {
+    "metrics_core.judges.options": ("JudgeOptions",),
+    "metrics_core.llm.access": ("Access",),
+    "metrics_core.measurement": ("Failed", "Measurement", "Scored", "Skipped", "Undefined", "Usage"),
+    "metrics_core.metric": ("Field", "Metric", "metric", "option"),
+    "metrics_core.registry": ("METRICS", "create"),
+    "metrics_core.sample": ("Sample",),
+    "tasks.notebook": ("Result", "Results", "evaluate"),
+}
+"""The public names by module."""
+
 
 def __getattr__(name: str) -> Any:
     # Only when something is used: the command line starts by importing this module.
@@ -66,12 +67,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("answerkey")
-    if name not in __all__:
-        raise AttributeError(f"module 'answerkey' has no attribute {name!r}")
-    from answerkey import metrics_core
-
-    if name in metrics_core.__all__:
-        return getattr(metrics_core, name)
-    from answerkey.tasks import notebook
-
-    return getattr(notebook, name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"answerkey.{module}"), name)
+    raise AttributeError(f"module 'answerkey' has no attribute {name!r}")

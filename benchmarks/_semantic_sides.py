@@ -15,7 +15,7 @@ Work = Callable[[], list[float]]
 
 def answerkey(task: str, rows: list[dict[str, Any]]) -> Work:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from answerkey.metrics_core import Sample
+    from answerkey import Sample
     from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
     metric = SemanticSimilarity((task,))

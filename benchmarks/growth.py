@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from answerkey import METRICS, Sample, evaluate  # noqa: E402
+from answerkey.metrics_core.decide.bounded_mean import bounded_mean  # noqa: E402
 from answerkey.metrics_core.embeddings.embed import chunk  # noqa: E402
 from answerkey.metrics_core.judges.facts import read_matches  # noqa: E402
 from answerkey.metrics_core.llm.reply import Unreadable, read_object  # noqa: E402
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES, score  # noqa: E402
 from answerkey.metrics_core.offline_judge.facts import facts_of  # noqa: E402
 from answerkey.metrics_core.offline_judge.matcher import Pair, match  # noqa: E402
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean  # noqa: E402
 from answerkey.metrics_core.text import is_blank, normalise, trimmed, words  # noqa: E402
 from benchmarks._turns import Turn, rounds  # noqa: E402
 

@@ -66,8 +66,6 @@ def compare_releases(
                 fields=comparing.fields,
                 all_fields=comparing.all_fields,
                 primary=comparing.primary or decides,
-                seed=comparing.seed,
-                level=comparing.level,
             )
             for warning in pair.warnings:
                 log.warning(warning, extra=DETAIL)

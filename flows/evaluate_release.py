@@ -32,8 +32,8 @@ from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, 
 from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import Run, completed, form_of, is_scheduled, log, may_succeed, started, started_before
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.progress import Advance, tell

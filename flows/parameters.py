@@ -491,23 +491,13 @@ class Comparing(Form):
         False,
         description="Compare every field that both have, with a correction for all of them.",
     )
-    level: float = Field(
-        0.95,
-        gt=0.5,
-        lt=1.0,
-        description="Confidence level of the intervals; a difference counts as shown below a p-value of 1 - level.",
-    )
-    seed: int = Field(
-        0,
-        ge=0,
-        description="Seed of the permutation test and of the bootstrap.",
-    )
 
 
-def as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
-    """The field of another form, with its limits; `description` says what is different here."""
+def as_in(form: type[BaseModel], name: str, description: str = "", default: object = None) -> Any:
+    """The field of another form, with its limits; `description` and `default` say what is different here."""
     field = copy(form.model_fields[name])
     field.description = description or field.description
+    field.default = field.default if default is None else default
     return field
 
 
@@ -653,24 +643,9 @@ class Generating(Form):
         description="The longest answer, in tokens; a longer one is cut off there.",
     )
     seed: Annotated[int, NO_OPTION] = Field(0, description="A different seed asks everything again.")
-    max_calls: int = Field(
-        0,
-        ge=0,
-        title="Calls at most",
-        description="Calls that the run may make; the next run continues. 0: no limit.",
-    )
-    max_cost_usd: float = Field(
-        0.0,
-        ge=0.0,
-        title="Dollars at most",
-        description="What the run may cost, for a model whose price is known. 0: no limit.",
-    )
-    max_cost_total_usd: Annotated[float, NO_OPTION] = Field(
-        0.0,
-        ge=0.0,
-        title="Dollars a month at most",
-        description="What all runs that share the ledger may cost together in a calendar month (UTC). 0: no limit.",
-    )
+    max_calls: int = as_in(JudgeOptions, "max_calls")
+    max_cost_usd: float = as_in(JudgeOptions, "max_cost_usd")
+    max_cost_total_usd: float = as_in(JudgeOptions, "max_cost_total_usd")
     dry_run: bool = Field(
         False,
         description="Estimate the cost and stop before the model is asked.",
@@ -682,24 +657,9 @@ class Generating(Form):
         title="Answered at least",
         description="The share of questions that must be answered for the release to be registered.",
     )
-    concurrency: Annotated[int, NO_OPTION] = Field(
-        64,
-        ge=1,
-        title="Calls at once",
-        description="The most calls in flight. The model's rate limit is learned during the run.",
-    )
-    timeout_s: Annotated[float, NO_OPTION] = Field(
-        120.0,
-        gt=0.0,
-        title="Seconds per call",
-        description="Seconds after which a call is abandoned and retried.",
-    )
-    deadline_s: Annotated[float, NO_OPTION] = Field(
-        300.0,
-        gt=0.0,
-        title="Seconds per question",
-        description="Seconds after which a question is abandoned for good, retries and waiting included.",
-    )
+    concurrency: int = as_in(JudgeOptions, "concurrency")
+    timeout_s: float = as_in(JudgeOptions, "timeout_s", default=120.0)
+    deadline_s: float = as_in(JudgeOptions, "deadline_s", default=300.0)
     extra_headers: Headers = EXTRA_HEADERS
     extra_body: JsonObject = EXTRA_BODY
 

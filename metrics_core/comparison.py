@@ -10,18 +10,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.clustered import Codes
+from answerkey.metrics_core.decide.multiple_testing import benjamini_hochberg, holm
+from answerkey.metrics_core.decide.paired import PairedDifference, paired_difference, sign_flip
+from answerkey.metrics_core.decide.policy import ALL
+from answerkey.metrics_core.decide.power import minimum_detectable, needed_to_show, undetectable
 from answerkey.metrics_core.formatting import Displayed, Shown, chance, number
 from answerkey.metrics_core.frame import to_frame
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import Codes
-from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
-from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
-from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show, undetectable
 
 Finding = Literal["better", "worse", "not shown to differ"]
-ALL = "all"
-"""The slice with every row."""
 LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
 REWARDS_OVERLAP = "Scores that reward overlap"
@@ -29,6 +27,8 @@ LENGTH_ADVICE = (
     f"{REWARDS_OVERLAP} (F1, precision, BLEU, similarity) move with length alone; rely on recall, judges and human "
     "labels"
 )
+_ALPHA = 0.05
+"""A difference is shown where its p-value, adjusted, is below this."""
 HEADLINES, ALL_FIELDS = "headlines", "all fields"
 """Families of fields that are compared, and corrected for, together: one of each metric, or all."""
 
@@ -41,7 +41,7 @@ class FieldComparison:
         slice: 'all', or column=value.
         n_common: rows with a number in both; `n_only_old` and `n_only_new`: in one of them only.
         old: mean of the common rows in the old release (corpus BLEU where the field is corpus_bleu); `new`: likewise.
-        difference: new - old, with the interval `low` to `high` at `level`; None without a number.
+        difference: new - old, with the 95 % interval `low` to `high`; None without a number.
         p: two-sided p-value by `test`; `p_adjusted`: corrected for all fields that are compared together.
         mde: the minimum detectable effect: the smallest true difference that rows like these would show with a power of
             80 % after the same correction; `mde_note`: why there is none.
@@ -91,7 +91,6 @@ class FieldComparison:
     missing_old: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
     missing_new: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
     note: str | None = None
-    level: float = LEVEL
     people: float | None = None
     people_low: float | None = None
     people_high: float | None = None
@@ -116,8 +115,7 @@ class FieldComparison:
             return "not shown to differ"
         if self.low_with_unanswered is not None and self.low_with_unanswered <= 0 < self.difference:
             return "not shown to differ"
-        # 1 - 0.95 is a hair above 0.05 in floating point.
-        if self.p_adjusted is not None and self.p_adjusted >= round(1 - self.level, 12):
+        if self.p_adjusted is not None and self.p_adjusted >= _ALPHA:
             return "not shown to differ"
         return "better" if (self.difference > 0) != self.lower_is_better else "worse"
 
@@ -237,8 +235,8 @@ def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Adjust the p-values of comparisons that are read together.
 
     On all samples, the family is every field of every comparison (Holm 1979): the chance of any wrong "better" or
-    "worse" among them is at most 1 - level. On slices, it is every slice of every field of every comparison, of which
-    findings are wrong in a share of at most 1 - level on average (Benjamini and Hochberg 1995).
+    "worse" among them is at most 5 %. On slices, it is every slice of every field of every comparison, of which
+    findings are wrong in a share of at most 5 % on average (Benjamini and Hochberg 1995).
 
     Args:
         comparisons: for instance of several new releases with one baseline. Their `p` counts, not their `p_adjusted`.
@@ -271,93 +269,45 @@ _LEAST, _MOST = 999, 9_999
 """The least and the most exchanges that a test tries; fewer units allow for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings that fields compared together share.
+def mean_difference(
+    old: Floats, new: Floats, clusters: Codes | None, *, span: float | None, n_tests: int = 1, slice_: str = ALL
+) -> PairedDifference:
+    """The difference of the means of two releases on the same rows, in the same order.
 
-    Attributes:
-        seed: of the permutation tests and the bootstrap.
-        level: of the intervals, 0 to 1.
+    Args:
+        old: (rows,): scores of the old release; `new`: of the new one; `clusters`: codes of dependent rows.
+        span: length of the range that scores lie in; None: they are 0 or 1.
         n_tests: how many p-values are adjusted together.
+        slice_: with fewer exchanges than `ALL`, since there are many slices.
     """
-
-    seed: int = 0
-    level: float = LEVEL
-    n_tests: int = 1
-
-    def difference(
-        self, old: Floats, new: Floats, clusters: Codes | None, *, span: float | None, slice_: str = ALL
-    ) -> PairedDifference:
-        """The difference of the means of two releases on the same rows, in the same order.
-
-        Args:
-            old: (rows,): scores of the old release; `new`: of the new one; `clusters`: codes of dependent rows.
-            span: length of the range that scores lie in; None: they are 0 or 1.
-            slice_: with fewer exchanges than `ALL`, since there are many slices.
-        """
-        most = _UNITS if slice_ == ALL else _SLICE_UNITS
-        of_row = groups(len(old), clusters, most, self.seed)
-        # Enough for the smallest p to survive the correction, and more for fewer units.
-        units = int(of_row.max()) + 1
-        permutations = max(_LEAST, 40 * self.n_tests, min(_MOST, _LEAST * most // units))
-        difference = paired_difference(
-            old,
-            new,
-            binary=span is None,
-            clusters=None if clusters is None else clusters.tolist(),
-            span=span or 1.0,
-            seed=self.seed,
-            permutations=permutations if len(old) <= most else 1,
-            level=self.level,
-        )
-        if len(old) <= most or difference.test == "mcnemar":
-            return difference
-        sums = np.bincount(of_row, weights=new - old).astype(np.float64)
-        return replace(difference, p=sign_flip(sums, seed=self.seed, permutations=permutations))
-
-    def with_unanswered(
-        self,
-        row: FieldComparison,
-        old: Floats,
-        new: Floats,
-        clusters: Codes | None,
-        *,
-        n: int,
-        range_: tuple[float, float],
-    ) -> FieldComparison:
-        """The row, with the interval that results if answers that the new release did not give get the lowest score.
-
-        Args:
-            old: (rows,): scores of the rows in both releases, and of those that the new one did not answer; `new`:
-                likewise, with the lowest score where there is no answer.
-            n: how many rows were not answered; at 0, the row is returned unchanged.
-            range_: the lowest and the highest score.
-        """
-        if not n:
-            return row
-        low, high = range_
-        binary = range_ == (0.0, 1.0) and all(np.isin(side, (0, 1)).all() for side in (old, new))
-        filled = self.difference(old, new, clusters, span=None if binary else high - low, slice_=row.slice)
-        least = filled.interval.low if filled.interval else low - high
-        # If the interval contains 0, the difference is not shown anyway, and p keeps its plain meaning.
-        p = max(row.p or 0.0, filled.p) if least > 0 else row.p
-        return replace(row, n_unanswered=n, low_with_unanswered=least, p=p)
+    most = _UNITS if slice_ == ALL else _SLICE_UNITS
+    of_row = groups(len(old), clusters, most)
+    # Enough for the smallest p to survive the correction, and more for fewer units.
+    units = int(of_row.max()) + 1
+    permutations = max(_LEAST, 40 * n_tests, min(_MOST, _LEAST * most // units))
+    difference = paired_difference(
+        old,
+        new,
+        binary=span is None,
+        clusters=None if clusters is None else clusters.tolist(),
+        span=span or 1.0,
+        permutations=permutations if len(old) <= most else 1,
+    )
+    if len(old) <= most or difference.test == "mcnemar":
+        return difference
+    sums = np.bincount(of_row, weights=new - old).astype(np.float64)
+    return replace(difference, p=sign_flip(sums, permutations=permutations))
 
 
-def groups(rows: int, clusters: Codes | None, most: int, seed: int) -> Codes:
+def groups(rows: int, clusters: Codes | None, most: int) -> Codes:
     """Codes of the units to resample or exchange: rows or clusters, or random groups if there are more than `most`.
 
     The variance of a sum over independent groups is that of the sum over rows, so the results are the same, and a
-    million rows take no longer than `most`. The groups depend on the order of the rows and on the seed.
+    million rows take no longer than `most`. The groups depend on the order of the rows.
     """
     codes = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     count = int(codes.max()) + 1
-    return codes if count <= most else (np.random.default_rng(seed).permutation(count) % most)[codes]
-
-
-def not_compared(metric: str, field: str, slice_: str, note: str) -> FieldComparison:
-    """The row of a field that cannot be compared, with the reason."""
-    return FieldComparison(metric, field, slice_, note=note)
+    return codes if count <= most else (np.random.default_rng(0).permutation(count) % most)[codes]
 
 
 def field_comparison(
@@ -366,7 +316,6 @@ def field_comparison(
     slice_: str,
     difference: PairedDifference | None,
     about: dict[str, Any],
-    settings: Settings,
     family: int,
 ) -> FieldComparison:
     """The row of a difference, without adjusted p.
@@ -376,9 +325,9 @@ def field_comparison(
         family: fields whose p-values are corrected together.
     """
     if difference is None:
-        return replace(not_compared(metric, field, slice_, "no sample has a number in both reports"), **about)
+        return FieldComparison(metric, field, slice_, **about, note="no sample has a number in both reports")
     low, high, _ = difference.interval or (None, None, None)
-    mde = minimum_detectable(difference, family=family, level=settings.level)
+    mde = minimum_detectable(difference, family=family)
     too_small = slice_ == ALL and (mde is None or abs(difference.difference) < mde)
     return FieldComparison(
         metric,
@@ -395,7 +344,6 @@ def field_comparison(
         fixed=difference.fixed,
         broken=difference.broken,
         test=difference.test,
-        needed=needed_to_show(difference, family=family, level=settings.level) if too_small else None,
-        level=settings.level,
-        mde_note=undetectable(difference, family=family, level=settings.level),
+        needed=needed_to_show(difference, family=family) if too_small else None,
+        mde_note=undetectable(difference, family=family),
     )

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.clustered import Mask
+from answerkey.metrics_core.decide.evidence import LabelDraw
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import LabelDraw
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import Mask
+from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

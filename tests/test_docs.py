@@ -18,12 +18,12 @@ import yaml
 
 from answerkey import JudgeOptions, Sample, evaluate
 from answerkey.flows.cli.comparison_tables import print_funnels
-from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.gate.policy import KEYS, RuleKind
+from answerkey.metrics_core.decide.policy import ALL, RuleKind
+from answerkey.metrics_core.decide.power import needed_to_pass
 from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.policy import KEYS
 from answerkey.metrics_core.registry import METRICS
-from answerkey.metrics_core.statistics.power import needed_to_pass
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
 from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE

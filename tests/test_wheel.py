@@ -42,7 +42,7 @@ for model in ("minilm", sys.argv[1]):
         print(error)
 """
 HOUSE_RULES = """
-from answerkey.metrics_core import metric
+from answerkey import metric
 
 
 @metric(name="polite", fields=["polite"], summary="thanks for the question")
@@ -294,3 +294,35 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
         finally:
             # Not by force, which would leave its children.
             served.terminate()
+
+
+DECIDE = """
+import doctest, importlib.util, sys
+
+missing = [name for name in ("answerkey", "pandas", "pydantic", "prefect") if importlib.util.find_spec(name) is None]
+print(*missing, doctest.testfile(sys.argv[1], module_relative=False))
+"""
+
+
+@pytest.mark.real
+def test_the_library_that_decides_is_a_wheel_of_its_own(tmp_path):
+    source = tmp_path / "decide"
+    shutil.copytree(ROOT / "metrics_core/decide", source, ignore=shutil.ignore_patterns("__pycache__"))
+    wheel = build("wheel", source, tmp_path / "wheel")
+    files = contents(wheel)
+    assert {name.split("/")[0] for name in files} == {"answerkey_decide", "answerkey_decide-0.1.0.dist-info"}
+    metadata = files["answerkey_decide-0.1.0.dist-info/METADATA"].decode()
+    needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    assert needs == ["Requires-Dist: numpy<3,>=2.2", "Requires-Dist: scipy<2,>=1.15"]
+
+    # A folder of packages with nothing but what it needs
+    packages = tmp_path / "packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    for name in ("numpy", "numpy.libs", "scipy", "scipy.libs"):
+        (packages / name).symlink_to(Path(importlib.metadata.distribution("numpy").locate_file(name)))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", DECIDE, source / "README.md"], cwd=tmp_path, check=False, capture_output=True,
+        env={"PYTHONPATH": str(packages)}, text=True, timeout=FAULT_S,
+    )  # fmt: skip
+    assert done.stdout.strip() == "answerkey pandas pydantic prefect TestResults(failed=0, attempted=15)", done

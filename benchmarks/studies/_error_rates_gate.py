@@ -24,14 +24,14 @@ from _error_rates import (
 from _error_rates_intervals import SIZE, beta_clusters, change_interval, rows_of
 from scipy.stats import binom
 
-from answerkey.metrics_core.comparison import ALL, FieldComparison
-from answerkey.metrics_core.gate.evidence import LabelDraw, PairedScores, statistic_of
-from answerkey.metrics_core.gate.gate import GateOutcome, decisions
-from answerkey.metrics_core.gate.policy import PolicyRule
-from answerkey.metrics_core.statistics.clustered import Codes
-from answerkey.metrics_core.statistics.multiple_testing import holm
-from answerkey.metrics_core.statistics.paired import mcnemar
-from answerkey.metrics_core.statistics.ppi import ppi_difference
+from answerkey.metrics_core.comparison import FieldComparison
+from answerkey.metrics_core.decide.clustered import Codes
+from answerkey.metrics_core.decide.evidence import LabelDraw, PairedScores, statistic_of
+from answerkey.metrics_core.decide.multiple_testing import holm
+from answerkey.metrics_core.decide.paired import mcnemar
+from answerkey.metrics_core.decide.policy import ALL, PolicyRule
+from answerkey.metrics_core.decide.ppi import ppi_difference
+from answerkey.metrics_core.decide.verdict import GateOutcome, decisions
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FIELD = "metric.field"

@@ -24,18 +24,18 @@ from _error_rates import (
 )
 from scipy.stats import binom, binomtest, t
 
-from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
-from answerkey.metrics_core.statistics.agreement import agreement, auroc
-from answerkey.metrics_core.statistics.bounded_mean import ENOUGH, assumed_range, rejects
-from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
-from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap
-from answerkey.metrics_core.statistics.paired import (
+from answerkey.metrics_core.decide.agreement import agreement, auroc
+from answerkey.metrics_core.decide.bounded_mean import ENOUGH, assumed_range, rejects
+from answerkey.metrics_core.decide.clustered import mean_interval, proportion_interval
+from answerkey.metrics_core.decide.intervals import Interval, SumStatistic, bootstrap
+from answerkey.metrics_core.decide.paired import (
     change_range,
     difference_interval,
     paired_difference,
     pooled_difference,
 )
-from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
+from answerkey.metrics_core.decide.ppi import ppi_mean, rogan_gladen
+from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 NS = (10, 30, 100, 1000)
@@ -256,7 +256,7 @@ def few_labels(rng: Rng, runs: int, labelled: int) -> Row:
 
 
 def _confusion(right: int, fooled: int, ones: int, n: int) -> tuple[int, int, int, int]:
-    from answerkey.metrics_core.statistics.agreement import Confusion
+    from answerkey.metrics_core.decide.agreement import Confusion
 
     return Confusion(right, fooled, ones - right, n - ones - fooled)
 

@@ -9,11 +9,11 @@ from _error_rates import POWERED, Figure, Floats, Rng, Row, Table, change_of, nu
 from _error_rates_gate import finding_of, outcome_of, p_of, rates
 from _error_rates_intervals import SIZE, change_interval
 
-from answerkey.metrics_core.statistics.bounded_mean import rejects
-from answerkey.metrics_core.statistics.clustered import Codes, unit_sums
-from answerkey.metrics_core.statistics.multiple_testing import holm
-from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
-from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_pass, needed_to_show
+from answerkey.metrics_core.decide.bounded_mean import rejects
+from answerkey.metrics_core.decide.clustered import Codes, unit_sums
+from answerkey.metrics_core.decide.multiple_testing import holm
+from answerkey.metrics_core.decide.paired import PairedDifference, paired_difference, sign_flip
+from answerkey.metrics_core.decide.power import minimum_detectable, needed_to_pass, needed_to_show
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FAMILIES = (1, 5, 14)

@@ -10,8 +10,8 @@ import numpy as np
 from _matcher_data import MADE, Row, Table
 from _matcher_training import Judged
 
+from answerkey.metrics_core.decide.agreement import agreement
 from answerkey.metrics_core.judges.cascade import holds, trial_size
-from answerkey.metrics_core.statistics.agreement import agreement
 from answerkey.metrics_core.text import words
 
 SHOWN, DRAWS = (0.02, 0.05), 1_000

@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 from _decision_data import OFFLINE, SETS, Floats, ReleasePair, Releases, pairs, releases_of  # noqa: E402
 
-from answerkey.metrics_core.gate.evidence import PairedScores, RuleStatistic, statistic_of  # noqa: E402
-from answerkey.metrics_core.statistics.ppi import ppi_difference  # noqa: E402
+from answerkey.metrics_core.decide.evidence import PairedScores, RuleStatistic, statistic_of  # noqa: E402
+from answerkey.metrics_core.decide.ppi import ppi_difference  # noqa: E402
 
 MARGIN = 0.02
 LABELS = (50, 100, 200, 400)

@@ -23,12 +23,12 @@ from pathlib import Path
 # tests/ holds the scripted server; the study runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from answerkey.metrics_core import JudgeOptions, Sample
+from answerkey import JudgeOptions, Sample
+from answerkey.metrics_core.decide.intervals import clopper_pearson
 from answerkey.metrics_core.judges.check import ERROR, checked, failed_group, groups_of
 from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer, generated, shipped
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.metrics_core.text import words
 from tests.judge_brains import Brain, garbage
 from tests.judge_server import JudgeServer

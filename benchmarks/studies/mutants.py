@@ -1,7 +1,7 @@
 """How many small faults the tests notice: seeded mutants of some modules, each tried with the tests of its module.
 
     python benchmarks/studies/mutants.py                          # 100 mutants of each module
-    python benchmarks/studies/mutants.py --n 20 --seed 3 --modules metrics_core/gate/gate.py
+    python benchmarks/studies/mutants.py --n 20 --seed 3 --modules metrics_core/decide/verdict.py
 
 A mutant is a module with one change: a comparison or an operator turned, a number one more or one less, a boolean
 swapped, a condition negated, or a statement left out. A seed, a module and its source always give the same mutants.
@@ -26,10 +26,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = {
-    "metrics_core/gate/gate.py": "metrics_core/gate tasks/gate flows/cli/test_gate.py",
+    "metrics_core/decide/verdict.py": "metrics_core/gate tasks/gate flows/cli/test_gate.py",
     "metrics_core/llm/reply.py": "metrics_core/llm/test_reply.py metrics_core/judges",
-    "metrics_core/statistics/intervals.py": "metrics_core/statistics metrics_core/gate",
-    "metrics_core/statistics/paired.py": "metrics_core/statistics tasks/compare",
+    "metrics_core/decide/intervals.py": "metrics_core/statistics metrics_core/gate",
+    "metrics_core/decide/paired.py": "metrics_core/statistics tasks/compare",
     "tasks/compare/compare.py": "tasks/compare flows/cli/test_compare.py",
     "tasks/load/dialect.py": "tasks/load",
     "tasks/reports/aggregate.py": "tasks/reports",

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from answerkey.metrics_core import JudgeOptions, Sample
+from answerkey import JudgeOptions, Sample
 from answerkey.metrics_core.judges.check import FEWEST_ANSWERS
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import open_ledger

@@ -50,9 +50,9 @@ from _matcher_training import (
     train,
 )
 
+from answerkey.metrics_core.decide.agreement import agreement
 from answerkey.metrics_core.offline_judge.model import FILE
 from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
-from answerkey.metrics_core.statistics.agreement import agreement
 
 FAMILIES = {
     "evouna_nq": ("evouna_nq",),

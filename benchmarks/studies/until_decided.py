@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from _decision_data import OFFLINE, SETS, ReleasePair, pairs, releases_of  # noqa: E402
 
-from answerkey.metrics_core.gate.evidence import LabelDraw, PairedScores, people_statistic  # noqa: E402
-from answerkey.metrics_core.statistics.paired import difference_interval  # noqa: E402
+from answerkey.metrics_core.decide.evidence import LabelDraw, PairedScores, people_statistic  # noqa: E402
+from answerkey.metrics_core.decide.paired import difference_interval  # noqa: E402
 from answerkey.tasks.gate.queue import draw_order, planned_analyses  # noqa: E402
 
 MARGIN = 0.02

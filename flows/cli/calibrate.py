@@ -7,9 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from answerkey.flows.cli.main import print_json
-from answerkey.flows.cli.options import HOME, JUDGES_OF_EVALUATE, AsJson, Flags, HomeOption, command
+from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command
 from answerkey.flows.environment import running
 from answerkey.flows.parameters import Estimating
+
+_OF_RUNS = ("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
+"""Options of judges that `evaluate` alone has; here they are in the file of `--config`."""
 
 
 @command
@@ -18,7 +21,7 @@ def calibrate(  # noqa: PLR0913
         str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
     ],
     /,
-    judging: Annotated[Estimating, Flags("Judge (with --learn)", omit=JUDGES_OF_EVALUATE, prefix="judge")],
+    judging: Annotated[Estimating, Flags("Judge (with --learn)", omit=_OF_RUNS)],
     *,
     report: Annotated[
         list[str] | None,

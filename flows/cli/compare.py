@@ -29,7 +29,7 @@ from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
-    from answerkey.metrics_core.gate.policy import Policy
+    from answerkey.metrics_core.decide.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.reports.report import Report

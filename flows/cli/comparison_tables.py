@@ -11,7 +11,8 @@ from rich.markup import escape
 from answerkey.flows.cli.layout import STYLES, brief, fits, sample_lines, show, title_line
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
-from answerkey.metrics_core.comparison import ALL, Comparison, family_note
+from answerkey.metrics_core.comparison import Comparison, family_note
+from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.compare.difference import Difference
 from answerkey.tasks.compare.examples import LargestChange

@@ -24,7 +24,7 @@ from answerkey.flows.cli.options import (
     with_files,
 )
 from answerkey.flows.environment import running
-from answerkey.flows.parameters import NO_SUCH_OPTION, NOTHING, Data, Estimating, Judging, Limits, Scoring
+from answerkey.flows.parameters import NO_SUCH_OPTION, NOTHING, Data, Estimating, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ def evaluate(  # noqa: PLR0913
         answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang
         answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
     """
-    data, limits = with_files(data), with_suite(limits)
-    check_asked(scoring, judging.judging, policy, baseline, dry_run=judging.dry_run)
+    data = with_files(data)
+    limits = limits.model_copy(update={"expectations": from_anywhere(limits.expectations)})
+    _check_asked(scoring, judging, policy, baseline)
     forms = (data, scoring, judging.judging, limits, str(home), baseline, from_anywhere(policy))
     if judging.dry_run:
         from answerkey.flows.cli.tables import print_estimates
@@ -76,7 +77,7 @@ def evaluate(  # noqa: PLR0913
         found = evaluate_release(*forms, page=page)
     named = baseline not in ("", NOTHING)
     return print_result(
-        found, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
+        found, home, as_json=as_json, compared=named, all_fields=all_fields,
         two_compared=not baseline and len(found) == 2,
     )  # fmt: skip
 
@@ -90,12 +91,7 @@ def at_work(home: Home, *, quiet: bool) -> Iterator[None]:
         yield
 
 
-def with_suite(limits: Limits) -> Limits:
-    """The limits with a path of the expectations that holds from any folder."""
-    return limits.model_copy(update={"expectations": from_anywhere(limits.expectations)})
-
-
-def check_asked(scoring: Scoring, judging: Judging, policy: str, baseline: str, *, dry_run: bool = False) -> None:
+def _check_asked(scoring: Scoring, judging: Estimating, policy: str, baseline: str) -> None:
     """Refuse options without effect: of no metric, about judges that no metric asks, a policy without a baseline.
 
     Raises:
@@ -105,7 +101,7 @@ def check_asked(scoring: Scoring, judging: Judging, policy: str, baseline: str, 
         raise UserError(f"--{scoring.unused[0].replace('_', '-')}: {NO_SUCH_OPTION}")
     if policy and not baseline:
         raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
-    given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": dry_run}
+    given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": judging.dry_run}
     option = next((name for name, value in given.items() if value), None)
     if option and not scoring.asks_judges:
         raise UserError(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
@@ -117,7 +113,6 @@ def print_result(
     *,
     as_json: bool,
     compared: bool = False,
-    gated: bool = False,
     all_fields: bool = False,
     two_compared: bool = False,
 ) -> int:
@@ -131,35 +126,25 @@ def print_result(
     from answerkey.tasks.gate.verdicts import EXIT_CODES, stored_verdicts
     from answerkey.tasks.reports.report import read_reports
 
-    code = 0
-    if result and stored_verdicts(home, result):
-        # By the gate that is kept for the data set too
-        compared = gated = True
-        two_compared = False
+    code, reports = 0, read_reports(home, result) if result else []
+    # By the gate that is kept for the data set too
+    gated = bool(result and stored_verdicts(home, result))
+    compared, two_compared = compared or gated, two_compared and not gated
     if result and (compared or (two_compared and not as_json)):
         code = print_compared_reports(
-            home,
-            result,
-            as_json=as_json,
-            gated=gated,
-            all_fields=all_fields,
-            old_is_first=two_compared,
+            home, result, as_json=as_json, gated=gated, all_fields=all_fields, old_is_first=two_compared
         )
     elif result or as_json:
-        reports = read_reports(home, result) if result else []
         print_reports(reports, as_json=as_json, all_fields=all_fields, home=home)
     if result and not as_json:
         _print_next(home, result, compared=compared, two_compared=two_compared, gated=gated)
-    lacking = {
-        report.report_id: list(
-            dict.fromkeys(one.metric for one in report.overall if not one.n_scored and one.n_failed + one.n_skipped)
-        )
-        for report in (read_reports(home, result) if result else [])
-    }
-    for report_id, names in lacking.items():
-        if names:
-            print(f"answerkey: {report_id}: no answer has a score of {', '.join(names)}", file=sys.stderr)
-    return code or (EXIT_CODES["INCOMPLETE"] if any(lacking.values()) else 0)
+    for report in reports:
+        unscored = [one.metric for one in report.overall if not one.n_scored and one.n_failed + one.n_skipped]
+        if unscored:
+            names = ", ".join(dict.fromkeys(unscored))
+            print(f"answerkey: {report.report_id}: no answer has a score of {names}", file=sys.stderr)
+            code = code or EXIT_CODES["INCOMPLETE"]
+    return code
 
 
 def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, two_compared: bool, gated: bool) -> None:

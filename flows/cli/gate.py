@@ -31,7 +31,7 @@ from answerkey.metrics_core.metrics.label import LABELLED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from answerkey.metrics_core.gate.policy import Policy
+    from answerkey.metrics_core.decide.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.warehouse.home import Home
@@ -277,6 +277,6 @@ def policy_of(policy: str, primary: str | None, margin: float | None, rules: lis
         return read_policy(policy)
     if not given:
         raise UserError("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
-    from answerkey.metrics_core.gate.policy import parse_policy
+    from answerkey.metrics_core.policy import parse_policy
 
     return parse_policy({"primary": primary, "margin": margin, "rules": rules}, "options")

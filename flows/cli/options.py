@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -44,17 +44,13 @@ class Flags:
     Attributes:
         group: the heading in the help page.
         omit: fields that the command does not take.
-        prefix: put before the name of an option that another form of the command has already.
     """
 
     group: str
     omit: tuple[str, ...] = ()
-    prefix: str = ""
 
 
 OUTPUT = heading("Output")
-JUDGES_OF_EVALUATE = ("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
-"""Fields of `Judging` that are options of `evaluate` alone; another command takes them from the file of `--config`."""
 COMPARING = heading("Comparison and gate")
 
 HOME = Home(Path(".answerkey"))
@@ -135,25 +131,18 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     forms: dict[str, tuple[type[BaseModel], dict[str, str]]] = {}
     hints = typing.get_type_hints(function, include_extras=True)
     parameters = inspect.signature(function).parameters.values()
-    taken: set[str] = set()
     for parameter in parameters:
         annotation = hints[parameter.name]
         flags = next((one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Flags)), None)
         if flags is None:
             flat.append(parameter.replace(annotation=annotation))
-            taken.add(next(iter(_names(annotation)), ""))
             continue
         form = annotation.__origin__
         options = {name: option_of(name, info) for name, info in form.model_fields.items() if name not in flags.omit}
         in_file |= {
             f"--{name.replace('_', '-')}": f"{parameter.name}.{name}" for name, option in options.items() if not option
         }
-        options = {
-            name: f"--{flags.prefix}-{option.removeprefix('--')}" if option in taken else option
-            for name, option in options.items()
-            if option
-        }
-        taken.update(options.values())
+        options = {name: option for name, option in options.items() if option}
         forms[parameter.name] = form, options
         flat += [
             _parameter(f"{parameter.name}__{name}", form.model_fields[name], option, flags.group)
@@ -306,10 +295,6 @@ _LEFT_OUT = re.compile(r" (?:Both empty|Empty|Off|-1|0|default): ([^.]*(?:\.\S[^
 """The last sentence about a field: what an empty one means, or the value that stands for it."""
 
 _METAVARS = {int: "N", float: "X", bool: None}
-
-
-def _names(annotation: Any) -> Iterable[str]:
-    return (name for one in get_args(annotation)[1:] if isinstance(one, Parameter) for name in one.name or ())
 
 
 def listed(text: str, separator: str = COMMAS) -> list[str]:

@@ -1,29 +1,22 @@
-"""The other commands that run flows: of registered releases, `rerun`, `generate` and `score-traces`."""
+"""The other commands that run flows: `register-release`, `rerun`, `generate` and `score-traces`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-from cyclopts import Parameter
 from pydantic import Field
 
-from answerkey.flows.cli.evaluate import at_work, check_asked, print_result, with_suite
+from answerkey.flows.cli.evaluate import at_work, print_result
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
-    COMPARING,
     HOME,
-    JUDGES_OF_EVALUATE,
     AsJson,
-    Baseline,
     Flags,
     HomeOption,
-    PageOption,
-    PolicyOption,
     Quiet,
     absolute,
     command,
-    from_anywhere,
     pasted,
     with_files,
 )
@@ -31,31 +24,18 @@ from answerkey.flows.environment import printable, running
 from answerkey.flows.parameters import (
     Data,
     Generating,
-    Judging,
-    Limits,
     Questions,
     Rerunning,
-    Scoring,
     Tracing,
-    checked,
 )
 from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
+    from answerkey.tasks.releases.register import Registration
     from answerkey.tasks.traces.funnel import Funnel, Preview
-
-
-_Evaluate = Annotated[
-    bool,
-    Parameter(
-        "--evaluate",
-        group=COMPARING,
-        negative="",
-        help="Evaluate the release at once. Without it, a server starts a run of its own for it.",
-    ),
-]
+    from answerkey.tasks.warehouse.home import Home
 
 
 class _Registered(Data):
@@ -88,7 +68,6 @@ def register_release(
     answers = with_files(data)
     with running(home):
         from answerkey.flows.register_release import register_release as flow
-        from answerkey.tasks.releases.register import ADDRESS
 
         made = flow(answers, str(home))
     if as_json:
@@ -96,9 +75,7 @@ def register_release(
         return 0
     state = f"has the report {made.report_id}" if made.report_id else "waits for its evaluation"
     print(printable(f"{made.name} is registered as {made.registration} and {state}"))
-    how = pasted(home, "evaluate", f"{ADDRESS}{made.name}")
-    if how and not made.report_id and not has_server():
-        print(f"evaluate it with: {how}")
+    _print_next(home, made)
     return 0
 
 
@@ -131,72 +108,50 @@ def rerun(
 
 
 @command
-def generate(  # noqa: PLR0913
+def generate(
     questions: Annotated[Questions, Flags("Questions")],
     generating: Annotated[Generating, Flags("Model")],
-    scoring: Annotated[Scoring, Flags("Scoring", omit=("models", "threshold", "only_failed"))],
-    # What the judges may cost is said apart from the model under test.
-    judging: Annotated[Judging, Flags("Judge", omit=JUDGES_OF_EVALUATE, prefix="judge")],
-    limits: Annotated[Limits, Flags("Limits", omit=tuple(Limits.model_fields))],
     *,
-    evaluate: _Evaluate = False,
-    baseline: Baseline = "",
-    policy: PolicyOption = "",
-    page: PageOption = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
 ) -> int:
     """Ask a model all questions of a data set, and register its answers.
 
-    Replies are kept in the ledger: no question is paid for twice. With --evaluate the release is evaluated at once,
-    with the options for scoring, judges and limits.
+    Replies are kept in the ledger: no question is paid for twice. `answerkey evaluate registered:DATASET/RELEASE`
+    evaluates them; a server starts that run by itself.
 
     Examples:
         answerkey generate --dataset questions.jsonl --model openai/gpt-4o-mini --release mini --dry-run
-        answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --evaluate --baseline gpt-4
+        answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --max-cost 5
     """
     from answerkey.flows.cli.tables import print_estimates, print_generated
     from answerkey.metrics_core.llm.cost import Cost
-    from answerkey.tasks.releases.register import ADDRESS, registration_named
+    from answerkey.tasks.releases.register import registration_named
 
-    is_file = "::" in questions.dataset or Path(questions.dataset).is_file()
-    if is_file:
+    if "::" in questions.dataset or Path(questions.dataset).is_file():
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
-    texts = {name: _path_or_text(getattr(generating, name)) for name in ("system", "template")}
-    generating = generating.model_copy(update=texts)
-    check_asked(scoring, judging, policy, baseline)
-    policy, reports = from_anywhere(policy), []
     with at_work(home, quiet=quiet):
-        from answerkey.flows.evaluate_release import evaluate_release
         from answerkey.flows.generate_answers import generate_answers
-        from answerkey.tasks.gate.gate import policy_for
 
-        # What cannot be evaluated is not paid for
-        if evaluate:
-            policy_for(policy, baseline, checked(scoring, judging)[1])
         made = generate_answers(questions, generating, str(home))
-        if evaluate and not isinstance(made, Cost):
-            answers = Data(answers=f"{ADDRESS}{made.registration}")
-            reports = evaluate_release(
-                answers, scoring, judging, with_suite(limits), str(home), baseline, policy, page=page
-            )
     if isinstance(made, Cost):
         print_estimates([made], as_json=as_json, models="the model")
         return 0
-    if not (as_json and reports):
-        print_generated(made.generated, registration_named(home, made.registration), as_json=as_json)
-        if not reports:
-            return 0
-        print()
-    return print_result(reports, home, as_json=as_json, compared=bool(baseline), gated=bool(policy))
+    registration = registration_named(home, made.registration)
+    print_generated(made.generated, registration, as_json=as_json)
+    if not as_json:
+        _print_next(home, registration)
+    return 0
 
 
-def _path_or_text(given: str) -> str:
-    from answerkey.tasks.releases.questions import text_or_file
+def _print_next(home: Home, registration: Registration) -> None:
+    """The command that evaluates a registered release, where no server does."""
+    from answerkey.tasks.releases.register import ADDRESS
 
-    # A file may have another path for the process that reads it, and its content is another than its name.
-    return absolute(given.strip()) if text_or_file(given) != given else given
+    how = pasted(home, "evaluate", f"{ADDRESS}{registration.name}")
+    if how and not registration.report_id and not has_server():
+        print(f"evaluate it with: {how}")
 
 
 @command

@@ -11,7 +11,7 @@ from rich.markup import escape
 from answerkey.flows.cli.layout import sample_lines, show, title_line
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, pasted
-from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost

@@ -8,10 +8,10 @@ from itertools import compress
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.agreement import Agreement, Threshold, agreement, auroc, best_threshold
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import codes_of
-from answerkey.metrics_core.statistics.intervals import Estimate
+from answerkey.metrics_core.decide.agreement import Agreement, Threshold, agreement, auroc, best_threshold
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.clustered import codes_of
+from answerkey.metrics_core.decide.intervals import Estimate
 
 _FOLDS = 5
 

@@ -30,7 +30,7 @@ def estimate_cost(
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> from answerkey.metrics_core.judges.options import JudgeOptions
     >>> from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
     >>> metric = MeaningMatch(JudgeOptions(judges=["openai/gpt-4o-mini"]))

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from answerkey.metrics_core.decide.clustered import codes_of
+from answerkey.metrics_core.decide.intervals import LEVEL
+from answerkey.metrics_core.decide.paired import PairedDifference, paired_difference
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.rubric import Example, Rubric
 from answerkey.metrics_core.sample import Sample
-from answerkey.metrics_core.statistics.clustered import codes_of
-from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference
 
 FEWEST = 12
 """Labelled answers below which there is nothing to choose from, and nothing to check the choice on."""

@@ -80,7 +80,7 @@ class JudgeOptions(Validated):
         0.0,
         ge=0.0,
         title="Dollars at most",
-        description="What the run may cost, for judges whose price is known. 0: no limit.",
+        description="What the run may cost, for models whose price is known. 0: no limit.",
     )
     max_cost_total_usd: Annotated[float, NoLimitIfZero, NO_OPTION] = Field(
         0.0,
@@ -149,7 +149,7 @@ class JudgeOptions(Validated):
         64,
         ge=1,
         title="Calls at once",
-        description="The most calls in flight to one judge. Its rate limit is learned during the run.",
+        description="The most calls in flight to one model. Its rate limit is learned during the run.",
     )
     timeout_s: Annotated[float, NO_OPTION] = Field(
         60.0,
@@ -161,7 +161,7 @@ class JudgeOptions(Validated):
         180.0,
         gt=0.0,
         title="Seconds per question",
-        description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
+        description="Seconds after which a question is abandoned for good, retries and waiting included.",
     )
     extra_headers: Headers = EXTRA_HEADERS
     extra_body: JsonObject = EXTRA_BODY

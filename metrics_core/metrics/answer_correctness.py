@@ -55,7 +55,7 @@ class AnswerCorrectness(LexicalMetric):
     Args:
         profile: computes the numbers of an older continuous-eval, for migration (see `continuous_eval`).
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> [measured] = AnswerCorrectness().measure([Sample("1", "Paris", ["It is Paris."])])
     >>> measured.values["rouge_l_precision"], measured.values["token_overlap_f1"]
     (1.0, 0.5)

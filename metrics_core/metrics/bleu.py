@@ -17,7 +17,7 @@ from answerkey.metrics_core.text import TOKENIZER_ID as NORMAL_FORM_ID
 from answerkey.metrics_core.text import normal_reference, normalise
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.statistics.bounded_mean import Floats
+    from answerkey.metrics_core.decide.bounded_mean import Floats
 
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"
@@ -37,7 +37,7 @@ class Bleu(LexicalMetric):
     reference with the closest length, then for n = 1 to 4 the n-grams that the answer shares with a reference, then for
     n = 1 to 4 all n-grams of the answer.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Bleu().measure([Sample("1", "the cat", ["the cat sat"])])[0].details["stats"]
     [2, 3, 2, 1, 0, 0, 2, 1, 0, 0]
     """

@@ -16,7 +16,7 @@ from answerkey.metrics_core.text import TOKENIZER_ID, normal_reference, normalis
 class Chrf(LexicalMetric):
     """Character n-gram F2 of the answer with its best reference, from 0 to 1.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Chrf().measure([Sample("1", "Paris", ["paris"])])[0].values
     {'chrf': 1.0}
     """

@@ -23,7 +23,7 @@ class Rouge(LexicalMetric):
 
     Its tokenizer reads only a-z and 0-9; `rouge_l` reads every script.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Rouge().measure([Sample("1", "the cat sat", ["the cat sat down"])])[0].values["rouge2"]
     0.8
     """

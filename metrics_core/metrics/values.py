@@ -55,7 +55,7 @@ class ValueMetric(LexicalMetric):
 class Number(ValueMetric):
     """1 if the last number of the answer is that of a reference. Numbers may be written in digits or in words.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Number(within=0.01).measure([Sample("1", "3 times 4 is about 12.1", ["twelve"])])[0].values
     {'match': 1.0}
     """
@@ -82,7 +82,7 @@ class Number(ValueMetric):
 class JsonEqual(ValueMetric):
     """1 if the answer is the JSON of a reference: keys in any order, `1` equal to `1.0`, alone or in a fenced block.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> JsonEqual().measure([Sample("1", '{"b": [1.0], "a": null}', ['{"a":null,"b":[1]}'])])[0].values
     {'match': 1.0}
     """
@@ -103,7 +103,7 @@ class JsonEqual(ValueMetric):
 class Choice(ValueMetric):
     """1 if the answer chooses the letter of a reference: `B`, `(b)`, `B) Paris`, `The answer is B.`
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Choice().measure([Sample("1", "Not A. The answer is **B**.", ["B"])])[0].values
     {'match': 1.0}
     """
@@ -125,7 +125,7 @@ class Choice(ValueMetric):
 class Pattern(LexicalMetric):
     """1 if a reference, which is a regular expression, is found in the answer.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Pattern().measure([Sample("1", "Order 4711 is on its way.", [r"order \\d{4}\\b"])])[0].values
     {'match': 0.0}
     """

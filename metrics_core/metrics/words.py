@@ -113,7 +113,7 @@ class OverlapMetric(LexicalMetric):
 class RougeL(OverlapMetric):
     """ROUGE-L (Lin 2004, sentence level, beta = 1): the longest common subsequence of words.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> RougeL().measure([Sample("1", "the cat sat", ["the cat sat down"])])[0].values["recall"]
     0.75
     """
@@ -130,7 +130,7 @@ class RougeL(OverlapMetric):
 class TokenOverlap(OverlapMetric):
     """Shared words, each counted as often as it stands in both: the F1 of SQuAD (Rajpurkar et al. 2016).
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> TokenOverlap().measure([Sample("1", "cat the", ["the cat"])])[0].values["f1"]
     1.0
     """
@@ -147,7 +147,7 @@ class TokenOverlap(OverlapMetric):
 class ExactMatch(LexicalMetric):
     """1 if the answer equals a reference apart from case, Unicode form and outer punctuation.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> ExactMatch().measure([Sample("1", "paris.", ["Rome", "Paris"])])[0].values
     {'match': 1.0}
     """
@@ -169,7 +169,7 @@ class ExactMatch(LexicalMetric):
 class Contains(LexicalMetric):
     """1 if the answer contains the words of a reference as a contiguous sequence of whole words.
 
-    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey import Sample
     >>> Contains().measure([Sample("1", "It is Paris.", ["Paris"])])[0].values
     {'match': 1.0}
     """

@@ -12,30 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import (
-    ALL,
     ALL_FIELDS,
     HEADLINES,
     Comparison,
     FieldComparison,
-    Settings,
     adjust,
     field_comparison,
-    not_compared,
+    mean_difference,
 )
-from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.gate.evidence import (
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.evidence import (
     CorrectedStatistic,
     LabelDraw,
     PairedScores,
     RuleStatistic,
     people_statistic,
 )
-from answerkey.metrics_core.gate.paired_field import SCORED, STATUSES, Unscored
+from answerkey.metrics_core.decide.paired import PairedDifference
+from answerkey.metrics_core.decide.policy import ALL
+from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.metrics_core.statistics.paired import PairedDifference
+from answerkey.metrics_core.paired_field import SCORED, STATUSES, Unscored
 from answerkey.tasks.compare.earlier import removed_notes
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -83,12 +81,10 @@ def compare(
     fields: Sequence[str] = (),
     all_fields: bool = False,
     primary: str = "",
-    seed: int = 0,
-    level: float = LEVEL,
 ) -> Comparison:
     """Compare two reports; `compare_all` says how."""
     pairs = [(old_report_id, new_report_id)]
-    [found] = compare_all(home, pairs, fields=fields, all_fields=all_fields, primary=primary, seed=seed, level=level)
+    [found] = compare_all(home, pairs, fields=fields, all_fields=all_fields, primary=primary)
     return found
 
 
@@ -99,8 +95,6 @@ def compare_all(
     fields: Sequence[str] = (),
     all_fields: bool = False,
     primary: str = "",
-    seed: int = 0,
-    level: float = LEVEL,
 ) -> tuple[Comparison, ...]:
     """Compare pairs of reports, field by field and slice by slice, on the samples that both have a number for.
 
@@ -117,8 +111,6 @@ def compare_all(
         fields: METRIC.FIELD, those to look at; where none is named, one per metric (see `headlines`), or, with
             `all_fields`, all that both reports have.
         primary: METRIC.FIELD, which comes first; where it is empty, or a pair lacks it, see `headline.primary`.
-        seed: of the permutation tests and the bootstrap.
-        level: of the intervals, 0 to 1.
 
     Raises:
         UserError: a report is not there, both of a pair are the same, they are about two data sets, one of `fields` is
@@ -133,17 +125,15 @@ def compare_all(
             _wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)
         ]
         family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
-        settings = Settings(seed, level, n_tests=sum(map(len, wanted)))
-        compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
+        n_tests = sum(map(len, wanted))
+        compared = [_compare(home, *pair, names, n_tests, family) for pair, names in zip(reports, wanted, strict=True)]
     comparisons = adjust(compared)
     if comparisons and not home.published:
-        _store(home, comparisons, seed=seed)
+        _store(home, comparisons)
     return comparisons
 
 
-def _compare(
-    home: Home, old: Report, new: Report, wanted: Sequence[str], settings: Settings, family: str
-) -> Comparison:
+def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], n_tests: int, family: str) -> Comparison:
     """The fields `wanted` of two reports, without adjusted p."""
     differ = differing_methods(old, new)
     samples = pair_samples(home, old, new)
@@ -154,9 +144,9 @@ def _compare(
     for name in wanted:
         metric, _, field = name.partition(".")
         if note := differ.get(metric) or _only_in_one(old, new, name):
-            rows.append(not_compared(metric, field, ALL, note))
+            rows.append(FieldComparison(metric, field, ALL, note=note))
         else:
-            rows += _compare_field(samples, name, settings, labels, draw)
+            rows += _compare_field(samples, name, n_tests, labels, draw)
     return Comparison(
         old.report_id,
         new.report_id,
@@ -223,7 +213,7 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
 def _compare_field(
     samples: PairedSamples,
     name: str,
-    settings: Settings,
+    n_tests: int,
     labels: tuple[Floats, Floats] | None,
     draw: LabelDraw | None,
 ) -> Iterator[FieldComparison]:
@@ -243,7 +233,7 @@ def _compare_field(
     unscored: Unscored | None = None
     slices = sum(len(one.values) for one in samples.slices)
     for slice_, in_old, in_new in samples.members():
-        family = settings.n_tests * (1 if slice_ == ALL else slices)
+        family = n_tests * (1 if slice_ == ALL else slices)
         before, after = in_old & (scores.old_status == SCORED), in_new & (scores.new_status == SCORED)
         common = before & after & same_sample
         about = {
@@ -256,12 +246,13 @@ def _compare_field(
         }
         difference: PairedDifference | None = None
         if common.any() and bleu:
-            difference = bleu.difference(common, samples.clusters, settings.seed, settings.level)
+            difference = bleu.difference(common, samples.clusters)
         elif common.any():
-            difference = settings.difference(
-                scores.old[common], scores.new[common], samples.codes(common), span=range_, slice_=slice_
-            )
-        row = field_comparison(metric, field, slice_, difference, about, settings, family)
+            difference = mean_difference(
+                scores.old[common], scores.new[common], samples.codes(common), span=range_, n_tests=n_tests,
+                slice_=slice_,
+            )  # fmt: skip
+        row = field_comparison(metric, field, slice_, difference, about, family)
         row = replace(row, lower_is_better=lower_is_better)
         better = row.difference is not None and row.difference > 0 and not lower_is_better
         if row.n_only_old and not bleu and better:
@@ -270,22 +261,29 @@ def _compare_field(
             unanswered = np.zeros(len(common), bool)
             for mask in unscored.by_release.values():
                 unanswered |= mask & asked & ~common
-            rows = common | unanswered
-            filled = (scores.old[rows], np.where(unanswered, low, scores.new)[rows], samples.codes(rows))
-            row = settings.with_unanswered(row, *filled, n=int(unanswered.sum()), range_=(low, high))
+            if unanswered.any():
+                rows = common | unanswered
+                old, new = scores.old[rows], np.where(unanswered, low, scores.new)[rows]
+                zeros_and_ones = (low, high) == (0.0, 1.0) and all(np.isin(side, (0, 1)).all() for side in (old, new))
+                span = None if zeros_and_ones else high - low
+                filled = mean_difference(old, new, samples.codes(rows), span=span, n_tests=n_tests, slice_=slice_)
+                least = filled.interval.low if filled.interval else low - high
+                # If the interval contains 0, the difference is not shown anyway, and p keeps its plain meaning
+                p = max(row.p or 0.0, filled.p) if least > 0 else row.p
+                row = replace(row, n_unanswered=int(unanswered.sum()), low_with_unanswered=least, p=p)
         if labels and slice_ == ALL and not bleu and metric != LABEL:
             old, new = (np.where(common, side, np.nan) for side in (scores.old, scores.new))
             column = PairedScores(old, new, False, low, high, labels=labels, draw=draw)
-            row = replace(row, **_people(people_statistic(column, samples.clusters), settings.level))
+            row = replace(row, **_people(people_statistic(column, samples.clusters)))
         yield row
 
 
-def _people(people: RuleStatistic | None, level: float) -> dict[str, Any]:
+def _people(people: RuleStatistic | None) -> dict[str, Any]:
     """The difference in human labels, where only a part of the samples is labelled, or they were drawn."""
     drawn = isinstance(people, CorrectedStatistic) and people.draw is not None
     if people is None or not people.n_labelled or not (drawn or people.n_labelled < MOST_LABELLED * people.n):
         return {}
-    interval = people.interval(level)
+    interval = people.interval()
     if interval is None:
         return {}
     low, high, _ = interval.clipped(-1.0, 1.0)
@@ -299,7 +297,7 @@ def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
     return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
 
 
-def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
+def _store(home: Home, comparisons: Sequence[Comparison]) -> None:
     """Write what was compared together, in place of what was stored about the same reports and family of fields."""
     import pyarrow as pa
 
@@ -309,7 +307,7 @@ def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
         for place, row in enumerate(one.rows):
             values = {column: getattr(row, name) for name, column in _OF_ROW.items()}
             counts = {name: json.dumps(dict(values[name])) for name in _COUNTS}
-            rows.append({**about, **values, **counts, "seed": seed, "place": place, "finding": row.finding})
+            rows.append({**about, **values, **counts, "place": place, "finding": row.finding})
     with home.warehouse.writing() as warehouse:
         for one in comparisons:
             warehouse.execute(_SQL["forget"], {"old": one.old, "new": one.new, "family": one.family})

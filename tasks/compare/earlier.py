@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from answerkey.metrics_core.gate.evidence import Veto
-from answerkey.metrics_core.gate.gate import PRECEDENCE
-from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.decide.evidence import Veto
+from answerkey.metrics_core.decide.policy import Policy
+from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.compare.warnings import relabelled_notes, relabelled_vetoes

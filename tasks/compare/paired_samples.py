@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL, USES_FACTS, groups
-from answerkey.metrics_core.gate.paired_field import STATUSES, FieldScores, Unscored
+from answerkey.metrics_core.comparison import USES_FACTS, groups
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.clustered import Codes, Mask, dependent_samples
+from answerkey.metrics_core.decide.intervals import SumStatistic
+from answerkey.metrics_core.decide.paired import PairedDifference, pooled_difference
+from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.metrics.label import LABELLED, OF_THE_DATA
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import Codes, Mask, dependent_samples
-from answerkey.metrics_core.statistics.intervals import SumStatistic
-from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
+from answerkey.metrics_core.paired_field import STATUSES, FieldScores, Unscored
 from answerkey.tasks.reports.report import NOT_GIVEN, Report, labels
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -58,13 +59,11 @@ class PairedBleu:
     old: npt.NDArray[np.int32]
     new: npt.NDArray[np.int32]
 
-    def difference(
-        self, common: Mask, clusters: npt.NDArray[np.int64] | None, seed: int, level: float
-    ) -> PairedDifference:
+    def difference(self, common: Mask, clusters: npt.NDArray[np.int64] | None) -> PairedDifference:
         """Of corpus BLEU on the samples in `common`."""
-        of_row = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS, seed)
+        of_row = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS)
         old, new = (_sums(side[common], of_row) for side in (self.old, self.new))
-        return pooled_difference(old, new, SumStatistic(corpus_bleu, bleu_extremes), seed=seed, level=level)
+        return pooled_difference(old, new, SumStatistic(corpus_bleu, bleu_extremes))
 
 
 def _sums(counts: npt.NDArray[np.int32], of_row: Codes) -> npt.NDArray[np.float64]:

@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
-from answerkey.metrics_core.gate.evidence import Veto
-from answerkey.metrics_core.statistics.bounded_mean import ENOUGH
-from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
+from answerkey.metrics_core.comparison import REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
+from answerkey.metrics_core.decide.bounded_mean import ENOUGH
+from answerkey.metrics_core.decide.evidence import Veto
+from answerkey.metrics_core.decide.intervals import clopper_pearson, decimals
+from answerkey.metrics_core.decide.policy import ALL
 from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
 from answerkey.tasks.reports.manifest import changed_models, noted, uniform_warnings

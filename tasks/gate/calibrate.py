@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from answerkey.metrics_core.decide.clustered import codes_of, mean, mean_interval, proportion_interval
+from answerkey.metrics_core.decide.evidence import Calibrated, Missing
+from answerkey.metrics_core.decide.intervals import Estimate, Interval
+from answerkey.metrics_core.decide.ppi import PredictionPowered, ppi_mean
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import Calibrated, Missing
 from answerkey.metrics_core.judges.calibration import HumanAgreement, Labelled, human_agreement
 from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
-from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, proportion_interval
-from answerkey.metrics_core.statistics.intervals import Estimate, Interval
-from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
 from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
 from answerkey.tasks.load.ids import by_plain_id, respelled

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from answerkey.metrics_core.gate.evidence import Veto
-from answerkey.metrics_core.gate.paired_field import SCORED
-from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.decide.clustered import Mask, mean, mean_interval
+from answerkey.metrics_core.decide.evidence import Veto
+from answerkey.metrics_core.decide.intervals import Estimate, independent_difference
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.metrics.label import LABEL, LABELLED, MOST_LABELLED
-from answerkey.metrics_core.statistics.clustered import Mask, mean, mean_interval
-from answerkey.metrics_core.statistics.intervals import Estimate, independent_difference
+from answerkey.metrics_core.paired_field import SCORED
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.headline import headlines
 

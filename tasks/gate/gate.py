@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.document import read_yaml
-from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.gate.evidence import (
+from answerkey.metrics_core.decide.bounded_mean import ENOUGH, Floats
+from answerkey.metrics_core.decide.clustered import Mask
+from answerkey.metrics_core.decide.evidence import (
     OFFLINE_ALONE,
     Basis,
     Depth,
@@ -19,14 +18,15 @@ from answerkey.metrics_core.gate.evidence import (
     PairedScores,
     Veto,
 )
-from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
-from answerkey.metrics_core.gate.paired_field import PairedField, is_checked, people_decide
-from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, check_ranges, parse_policy
+from answerkey.metrics_core.decide.policy import ALL, SCORE_KINDS, Policy
+from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict, apply_policy
+from answerkey.metrics_core.document import read_yaml
+from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
+from answerkey.metrics_core.paired_field import PairedField, is_checked, people_decide
+from answerkey.metrics_core.policy import check_ranges, parse_policy
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.statistics.bounded_mean import ENOUGH, Floats
-from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
 from answerkey.tasks.compare.warnings import differing_methods, few_samples_note, judge_notes, judge_vetoes

@@ -10,10 +10,10 @@ from random import Random
 from threading import RLock
 from typing import Any
 
+from answerkey.metrics_core.decide.agreement import agreement
+from answerkey.metrics_core.decide.intervals import Interval
+from answerkey.metrics_core.decide.power import needed_by_width
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.statistics.agreement import agreement
-from answerkey.metrics_core.statistics.intervals import Interval
-from answerkey.metrics_core.statistics.power import needed_by_width
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.labels import (

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.evidence import Missing
+from answerkey.metrics_core.decide.policy import ALL, Policy
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import Missing
-from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.metrics.label import LABEL
-from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.tasks.gate.gate import evidence
 from answerkey.tasks.labels import Design, DrawnQuestion, Queue, drawn_labels, newest_queue, paired_labels, store_queue
 from answerkey.tasks.reports.report import pair_named, read_pair

@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from answerkey.metrics_core.decide.policy import Policy
+from answerkey.metrics_core.decide.verdict import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.formatting import Displayed, Shown
 from answerkey.metrics_core.metrics.label import LABELLED
+from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -67,6 +69,15 @@ class ReleaseVerdict:
             "policy": [rule.rule for rule in self.verdict.rules],
             "rules": [asdict(rule) for rule in self.verdict.rules],
         }
+
+
+class ShownVerdict(Displayed, Verdict):
+    """A verdict that a notebook and `print` show as a table."""
+
+    def shown(self) -> Shown:
+        """The sentence, the rules with their reasons, and the notes."""
+        rows = [(rule.rule, rule.outcome, rule.sentence) for rule in self.rules]
+        return Shown(f"{self.outcome}: {self.sentence}", ("rule", "outcome", "why"), rows, self.notes)
 
 
 def store_verdict(home: Home, gated: ReleaseVerdict) -> None:

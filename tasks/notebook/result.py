@@ -23,10 +23,10 @@ from answerkey.tasks.reports.headline import MATCH
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
-    from answerkey.metrics_core.gate.gate import Verdict
-    from answerkey.metrics_core.statistics.bounded_mean import Floats
-    from answerkey.metrics_core.statistics.clustered import Codes, Mask
+    from answerkey.metrics_core.decide.bounded_mean import Floats
+    from answerkey.metrics_core.decide.clustered import Codes, Mask
     from answerkey.tasks.compare.examples import Direction
+    from answerkey.tasks.gate.verdicts import ShownVerdict
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
@@ -257,7 +257,7 @@ class Result(Displayed, list[Measurement]):
             {one.name: [getattr(change, one.name) for change in found] for one in attributes(LargestChange)}
         )
 
-    def gate(self, baseline: Result, *, margin: float, **policy: Any) -> Verdict:
+    def gate(self, baseline: Result, *, margin: float, **policy: Any) -> ShownVerdict:
         """Decide whether this release may ship in place of an earlier one, as `answerkey gate` does.
 
         Args:
@@ -269,13 +269,15 @@ class Result(Displayed, list[Measurement]):
         Raises:
             UserError: `baseline` is not a result, or the policy is not valid.
         """
-        from answerkey.metrics_core.gate.policy import parse_policy
+        from answerkey.metrics_core.policy import parse_policy
         from answerkey.tasks.gate.gate import gate
+        from answerkey.tasks.gate.verdicts import ShownVerdict
         from answerkey.tasks.reports.headline import primary as first_of
 
         home, old, new = self._beside(baseline)
         written = {"primary": first_of([old, new]), "margin": margin, **policy}
-        return gate(home, old.report_id, new.report_id, parse_policy(written, "gate")).verdict
+        verdict = gate(home, old.report_id, new.report_id, parse_policy(written, "gate")).verdict
+        return ShownVerdict(**{one.name: getattr(verdict, one.name) for one in attributes(verdict)})
 
     def shown(self) -> Shown:
         """The means of `headlines`."""
@@ -321,8 +323,8 @@ class Result(Displayed, list[Measurement]):
     def _mean(self, name: str) -> Mean:
         import numpy as np
 
-        from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
-        from answerkey.metrics_core.statistics.intervals import of_all_rows
+        from answerkey.metrics_core.decide.clustered import mean_interval, proportion_interval
+        from answerkey.metrics_core.decide.intervals import of_all_rows
 
         field, scores = self.fields[name], self.scores(name)
         scored = ~np.isnan(scores)
@@ -342,7 +344,7 @@ class Result(Displayed, list[Measurement]):
 
     def _units(self, rows: Mask) -> Codes | None:
         """The clusters of these samples, where answers to one question are a cluster; None if all are independent."""
-        from answerkey.metrics_core.statistics.clustered import codes_of
+        from answerkey.metrics_core.decide.clustered import codes_of
 
         units = [("id", s.sample_id) if s.cluster is None else ("cluster", s.cluster) for s in self.samples]
         return codes_of([unit for unit, chosen in zip(units, rows, strict=True) if chosen], int(rows.sum()))
@@ -383,7 +385,7 @@ class Results(Displayed, dict[str, Result]):
         after, before = self._pair(new, old)
         return after.changed(before, **options)
 
-    def gate(self, new: str = "", old: str = "", **policy: Any) -> Verdict:
+    def gate(self, new: str = "", old: str = "", **policy: Any) -> ShownVerdict:
         """Decide whether `new` may ship in place of `old`; `policy` are the arguments of `Result.gate`.
 
         Raises:

@@ -11,7 +11,7 @@ from answerkey.tasks.server import on_server
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.gate.gate import GateOutcome
+    from answerkey.metrics_core.decide.verdict import GateOutcome
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
 
 RELEASE_REGISTERED = "answerkey.release.registered"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from answerkey.metrics_core.gate.gate import PRECEDENCE
+from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import from_template

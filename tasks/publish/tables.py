@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import ALL, FieldComparison
+from answerkey.metrics_core.comparison import FieldComparison
+from answerkey.metrics_core.decide.intervals import Estimate
+from answerkey.metrics_core.decide.policy import ALL
+from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
-from answerkey.metrics_core.gate.gate import Verdict, rounded
 from answerkey.metrics_core.metrics.label import LABEL
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import (
@@ -185,7 +186,7 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
     names = [f"{row.name}, {row.slice}" if several else row.slice if sliced else row.name for row in rows]
     head = (
         "slice" if sliced else "field", "samples", "clusters", "old", "new",
-        f"difference [{percent(rows[0].level if rows else LEVEL)} interval]", HUMAN, "p adjusted", "finding",
+        f"difference [{_INTERVAL}]", HUMAN, "p adjusted", "finding",
         "detectable", "needed", "fixed/broken",
     )  # fmt: skip
     cells = [

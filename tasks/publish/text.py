@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
+from answerkey.metrics_core.decide.intervals import decimals
+from answerkey.metrics_core.decide.verdict import rounded
 from answerkey.metrics_core.formatting import chance
-from answerkey.metrics_core.gate.gate import rounded
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.metrics_core.statistics.intervals import decimals
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.gate.gate import Verdict
+    from answerkey.metrics_core.decide.verdict import Verdict
     from answerkey.metrics_core.judges.learning import Learned
     from answerkey.metrics_core.llm.access import CallLimits
 
@@ -232,7 +232,7 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
                 finding = f"is {row.finding} than" if found else _NO_FINDING
                 yield (
                     f"By human labels, {comparison.new} {finding} {comparison.old}: "
-                    f"{signed(row.difference)} ({percent(row.level)} interval {ends(row.low, row.high, signed)}, "
+                    f"{signed(row.difference)} (95 % interval {ends(row.low, row.high, signed)}, "
                     f"{samples(row.n_common)})."
                 )
                 return
@@ -243,7 +243,7 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
             finding = _NO_FINDING
         yield (
             f"By human labels of {decisive.n_labelled:,} samples, which correct {decisive.name}, {comparison.new} "
-            f"{finding} {comparison.old}: {signed(decisive.people)} ({percent(decisive.level)} interval "
+            f"{finding} {comparison.old}: {signed(decisive.people)} (95 % interval "
             f"{ends(decisive.people_low, decisive.people_high, signed)})."
         )
 
@@ -252,7 +252,7 @@ def _shown(comparison: Comparison, row: FieldComparison, *, numbers: bool) -> st
     old, new = comparison.old, comparison.new
     if row.finding is None:
         return f"{new} cannot be compared with {old} in {row.name}: {row.note}."
-    span = "no interval" if row.low is None else f"{percent(row.level)} interval {ends(row.low, row.high, signed)}"
+    span = "no interval" if row.low is None else f"95 % interval {ends(row.low, row.high, signed)}"
     size = f"{signed(row.difference)}, {span}, {samples(row.n_common, row.n_clusters)}"
     went = f": {row.name} went from {number(row.old)} to {number(row.new)} ({size})." if numbers else f" in {row.name}."
     if row.finding != NOT_SHOWN:

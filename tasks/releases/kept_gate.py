@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import answerkey.metrics_core
 import answerkey.tasks
+from answerkey.metrics_core.decide.intervals import clopper_pearson
 from answerkey.metrics_core.judges.cascade import OTHER, SAME
 from answerkey.metrics_core.judges.check import in_words, wrong_replies
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -22,7 +23,6 @@ from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, existing_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
-from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.score.plan import Plan

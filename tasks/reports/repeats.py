@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.decide.intervals import pass_at_k, pass_hat_k
 from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.statistics.intervals import pass_at_k, pass_hat_k
 from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:

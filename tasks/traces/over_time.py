@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
-from answerkey.metrics_core.statistics.intervals import (
+from answerkey.metrics_core.decide.bounded_mean import bounded_mean
+from answerkey.metrics_core.decide.intervals import (
     Interval,
     clopper_pearson,
     of_all_rows,
 )
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import ends, number
 from answerkey.tasks.warehouse.home import Home

@@ -298,8 +298,8 @@ CREATE TABLE IF NOT EXISTS comparisons (
     "old"       DOUBLE,             -- mean in the old report; corpus BLEU where the field is corpus_bleu
     "new"       DOUBLE,             -- mean in the new report, likewise
     difference  DOUBLE,             -- new - old; NULL: nothing to compare, see note
-    ci_low      DOUBLE,             -- of the difference, at `level`
-    ci_high     DOUBLE,             -- of the difference, at `level`
+    ci_low      DOUBLE,             -- of the difference, at 95 %
+    ci_high     DOUBLE,             -- of the difference, at 95 %
     p           DOUBLE,             -- two-sided, that chance alone makes such a difference
     p_adjusted  DOUBLE,             -- Holm over fields and pairs on 'all'; over slices Benjamini-Hochberg
     mde         DOUBLE,             -- the smallest true difference that would be shown with a chance of 80 %
@@ -311,7 +311,6 @@ CREATE TABLE IF NOT EXISTS comparisons (
     note        VARCHAR,            -- why there is nothing to compare
     missing_old JSON NOT NULL,      -- what the samples of n_only_new are in the old report: absent, failed, ...
     missing_new JSON NOT NULL,      -- what the samples of n_only_old are in the new report
-    level       DOUBLE NOT NULL,    -- of the interval
     place       INTEGER NOT NULL,   -- order of the rows about two reports, from 0
     samples_common   BIGINT NOT NULL,   -- in both reports; this and what follows is the same on all their rows
     samples_only_old BIGINT NOT NULL,   -- in the old report only
@@ -319,11 +318,10 @@ CREATE TABLE IF NOT EXISTS comparisons (
     samples_changed  BIGINT NOT NULL,   -- of the common ones: a different question or different references, so left out
     warnings         VARCHAR[] NOT NULL, -- what to know before trusting the numbers
     not_comparable   VARCHAR,           -- why there are no numbers at all
-    seed             BIGINT NOT NULL,   -- of the random sign flips and the bootstrap
     created_at       TIMESTAMPTZ NOT NULL, -- when they were compared
     people           DOUBLE,            -- the difference that people would find, from the labels of a part (PPI++)
-    people_low       DOUBLE,            -- of that, at `level`
-    people_high      DOUBLE,            -- of that, at `level`
+    people_low       DOUBLE,            -- of that, at 95 %
+    people_high      DOUBLE,            -- of that, at 95 %
     n_labelled       BIGINT,            -- samples that people labelled in both reports; NULL: none, or half or more
     n_clusters       BIGINT,            -- clusters that n_common come from; NULL: the data set has no clusters
     n_pairs          BIGINT DEFAULT 1,  -- pairs of reports that p_adjusted allows for, this one included
@@ -334,7 +332,7 @@ CREATE TABLE IF NOT EXISTS comparisons (
     family           VARCHAR DEFAULT 'headlines' -- what p_adjusted is for: headlines, all fields, or the fields named
     , PRIMARY KEY (old_report, new_report, family, metric, field, slice)
     , CHECK (n_common >= 0 AND n_only_old >= 0 AND n_only_new >= 0 AND ci_low <= ci_high)
-    , CHECK (p BETWEEN 0 AND 1 AND p_adjusted BETWEEN 0 AND 1 AND level > 0 AND level < 1)
+    , CHECK (p BETWEEN 0 AND 1 AND p_adjusted BETWEEN 0 AND 1)
 );
 
 -- Questions that were drawn for people to label, so that a gate can decide about two reports.
@@ -605,7 +603,7 @@ FROM reports r JOIN report_scores m USING (report_id) WHERE m.slice <> 'all';
 CREATE OR REPLACE VIEW release_comparisons AS
 SELECT
     o.dataset, o.release AS old_release, n.release AS new_release, c.old_report, c.new_report, c.family, c.metric,
-    c.field, c."old", c."new", c.difference, c.ci_low, c.ci_high, c.level, c.p, c.p_adjusted, c.test, c.finding, c.note,
+    c.field, c."old", c."new", c.difference, c.ci_low, c.ci_high, c.p, c.p_adjusted, c.test, c.finding, c.note,
     c.n_common, c.n_only_old, c.n_only_new, c.fixed, c.broken, c.mde, c.needed, c.not_comparable, c.created_at
 FROM comparisons c
 JOIN reports o ON o.report_id = c.old_report

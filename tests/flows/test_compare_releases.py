@@ -6,7 +6,7 @@ import re
 import pytest
 
 from answerkey.flows.cli import main
-from answerkey.metrics_core.statistics.intervals import paired_proportions
+from answerkey.metrics_core.decide.intervals import paired_proportions
 from tests.tasks.comparing_help import answer, release, releases
 from tests.tasks.staging_help import query
 

@@ -59,15 +59,14 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     assert query(home, "SELECT * FROM registered") == []
 
     # The same again, with what is left.
-    made = cli(
-        "generate", "--dataset", questions, "--slice", "lang", *asked, "--evaluate", "--metrics", "contains", code=0
-    )
+    made = cli("generate", "--dataset", questions, "--slice", "lang", *asked, code=0)
     assert model.n_requests == 4
+    evaluated = cli("evaluate", "registered:capitals/new", "--metrics", "contains", code=0)
     assert set(model.stats()["bodies"].values()) == {1}
     assert {request.headers["authorization"] for request in model.requests} == {f"Bearer {KEY}"}
     assert model.requests[0].body["messages"][0]["content"] == "Be brief."
     assert "capitals/new: 4 questions: 1 generated, 3 from ledger, 0 failed, 0 skipped; 1 call, $0.00" in made.stderr
-    assert "capitals/new/v1  4 answers" in made.stdout
+    assert "capitals/new/v1  4 answers" in evaluated.stdout
     [(mean, generation)] = query(home, "SELECT mean, manifest -> '$.generation' FROM report_scores JOIN reports "
                                        "USING (report_id) WHERE slice = 'all'")  # fmt: skip
     about = json.loads(generation)
@@ -85,7 +84,7 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     ended = query(home, "SELECT status FROM runs WHERE flow = 'generate-answers' ORDER BY started_at")
     assert ended == [("complete",), ("stopped",), ("complete",)]
     assert list((home / "runs").iterdir()) == []
-    _shown_and_no_key(home, ask, [dry, little, made, warm])
+    _shown_and_no_key(home, ask, [dry, little, made, evaluated, warm])
 
 
 def _shown_and_no_key(home, ask, done):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_server import UNTESTED, Body, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query

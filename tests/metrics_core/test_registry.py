@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core import METRICS, create
+from answerkey import METRICS, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.rubric import read_rubric

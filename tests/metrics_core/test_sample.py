@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.sample import content_hash
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.decide.agreement import Confusion
+from answerkey.metrics_core.decide.ppi import rogan_gladen
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD
-from answerkey.metrics_core.statistics.agreement import Confusion
-from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (

@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.decide.verdict import Verdict
 from answerkey.metrics_core.formatting import literal
-from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish.escape import visible

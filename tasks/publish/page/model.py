@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
-from answerkey.metrics_core.gate.gate import PRECEDENCE
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
+from answerkey.metrics_core.decide.policy import ALL
+from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.table import Table

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import ALL, Comparison
+from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.decide.policy import ALL
 from answerkey.tasks.compare.warnings import confounded
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Cell, Table, estimate

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
-from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
 from answerkey.tasks.publish.text import ends, headline, number, percent

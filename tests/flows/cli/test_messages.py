@@ -88,7 +88,6 @@ CASES = {
     "compare old gone": "gone: no such report or release in HOME; ",
     "compare old old": "d/old/v1: a report cannot be compared with itself",
     "compare old new --fields f": "f: these reports have label.correct, exact_match.match, contains.match",
-    "compare old new --level 95": "--level 95.0: must be less than 1; 95 % is 0.95",
     "history label": "label: the reports in HOME ",
     "history": "history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule",
     "gate old same": "a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X",

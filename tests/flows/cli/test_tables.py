@@ -12,8 +12,8 @@ from answerkey.flows.cli import layout
 from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_verdict
 from answerkey.flows.cli.tables import print_list, print_reports
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
-from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict
+from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.table import Table

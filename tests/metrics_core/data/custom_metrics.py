@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from answerkey.metrics_core import Field, Measurement, Metric, Sample, Scored, metric, option
+from answerkey import Field, Measurement, Metric, Sample, Scored, metric, option
 
 
 @dataclass(frozen=True)

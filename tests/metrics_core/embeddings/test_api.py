@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.embeddings.api import ApiEncoder
 from answerkey.metrics_core.embeddings.encoder import EncoderError, EncodingFailed
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.embeddings.cache import FILE_NAME, EmbeddingCache
 from answerkey.metrics_core.embeddings.embed import chunk, pack, readable
 from answerkey.metrics_core.embeddings.encoder import Embedded

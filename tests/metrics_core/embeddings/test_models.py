@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.embeddings.encoder import EncoderError
 from answerkey.metrics_core.embeddings.models import field_suffixes, folder_revision, identify, is_api
 from answerkey.metrics_core.errors import UserError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core import Sample, Undefined
+from answerkey import Sample, Undefined
 from answerkey.metrics_core.embeddings.encoder import EncoderError
 from answerkey.metrics_core.embeddings.models import MINILM, ModelPackage, TransformerEncoder, load_encoder
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity

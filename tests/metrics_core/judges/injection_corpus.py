@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, replace
 from itertools import count
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.llm.untrusted import fenced
 
 CLAIMS = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from answerkey.metrics_core.decide.agreement import agreement, auroc, best_threshold
 from answerkey.metrics_core.judges.calibration import Labelled, human_agreement
-from answerkey.metrics_core.statistics.agreement import agreement, auroc, best_threshold
 
 
 def graded(n, signal, seed=0):

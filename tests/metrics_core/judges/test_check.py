@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.judges.check import N_AGAIN, asked_before, failed_group, groups_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.known_answer import ORDER, generated, shipped

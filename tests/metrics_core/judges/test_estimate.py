@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.judges.cascade import trial_of
 from answerkey.metrics_core.judges.check import checked
 from answerkey.metrics_core.judges.estimate import estimate_cost

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import METRICS, JudgeOptions, Sample, Scored, create
+from answerkey import METRICS, JudgeOptions, Sample, Scored, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import Jury

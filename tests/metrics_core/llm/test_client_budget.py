@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.budget import Bill, most_tokens

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from answerkey.metrics_core import Measurement, Sample
+from answerkey import Measurement, Sample
 from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.measurement import Failed
 from tests.judge_faults import PASSING

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import Sample, Undefined
+from answerkey import Sample, Undefined
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import data_of
 from tests.metrics_core.judges.asking import asked_with

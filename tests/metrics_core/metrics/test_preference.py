@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import Sample, create
+from answerkey import Sample, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.check import checked
 from answerkey.metrics_core.judges.known_answer import shipped

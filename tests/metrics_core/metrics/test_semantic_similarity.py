@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import Failed, Sample, Scored, Undefined, Usage
+from answerkey import Failed, Sample, Scored, Undefined, Usage
 from answerkey.metrics_core.embeddings.embed import cosine, pack
 from answerkey.metrics_core.embeddings.encoder import Encoded, EncodingFailed
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity, aggregate

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import Sample, create
+from answerkey import Sample, create
 from tests.metrics_core.metrics_help import imported_by
 
 NAMES = ["meaning_match", "ground_truth_similarity"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import Sample, create
+from answerkey import Sample, create
 from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Quantity, dates, numbers, quantities

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.statistics.paired import paired_difference
+from answerkey.metrics_core.decide.paired import paired_difference
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.paired_samples import groups
 

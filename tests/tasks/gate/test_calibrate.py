@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.statistics.agreement import agreement
-from answerkey.metrics_core.statistics.ppi import ppi_mean
+from answerkey.metrics_core.decide.agreement import agreement
+from answerkey.metrics_core.decide.ppi import ppi_mean
+from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.gate.calibrate import calibrate, columns_of, store_calibration
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.gate.labels import read_labels

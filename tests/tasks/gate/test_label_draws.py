@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from answerkey.metrics_core.gate.evidence import LabelDraw, PairedScores, RuleStatistic, people_statistic
+from answerkey.metrics_core.decide.evidence import LabelDraw, PairedScores, RuleStatistic, people_statistic
 from answerkey.tasks.gate.queue import draw_order, planned_analyses
 
 Column = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison, family_note
-from answerkey.metrics_core.gate.gate import Verdict
+from answerkey.metrics_core.decide.verdict import Verdict
 from answerkey.tasks.publish.table import estimate
 from answerkey.tasks.publish.text import (
     chance,
@@ -44,9 +44,9 @@ def test_the_headline_says_what_is_shown_and_leaves_its_numbers_to_a_verdict():
         "b is better than a: label.correct went from 0.784 to 0.785 (+0.050, 95 % interval +0.030 to +0.070, "
         "1,618 samples)."
     )
-    worse = replace(BETTER, difference=-0.05, low=-0.07, high=-0.03, level=0.9, n_clusters=30)
+    worse = replace(BETTER, difference=-0.05, low=-0.07, high=-0.03, n_clusters=30)
     assert said(worse) == (
-        "b is worse than a: label.correct went from 0.784 to 0.785 (-0.050, 90 % interval -0.070 to -0.030, "
+        "b is worse than a: label.correct went from 0.784 to 0.785 (-0.050, 95 % interval -0.070 to -0.030, "
         "1,618 samples in 30 clusters)."
     )
     assert said(worse, Verdict("FAIL", "No.")) == "b is worse than a in label.correct."

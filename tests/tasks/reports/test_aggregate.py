@@ -9,7 +9,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 from scipy import stats
 
-from answerkey.metrics_core.statistics.clustered import mean_interval
+from answerkey.metrics_core.decide.clustered import mean_interval
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home

@@ -7,10 +7,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from answerkey.metrics_core import METRICS
+from answerkey import METRICS
+from answerkey.metrics_core.decide.clustered import codes_of, mean_interval
+from answerkey.metrics_core.decide.intervals import clopper_pearson
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined
-from answerkey.metrics_core.statistics.clustered import codes_of, mean_interval
-from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page

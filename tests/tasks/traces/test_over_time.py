@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from answerkey.flows.cli.comparison_tables import print_over_time
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
-from answerkey.metrics_core.statistics.intervals import clopper_pearson
+from answerkey.metrics_core.decide.bounded_mean import bounded_mean
+from answerkey.metrics_core.decide.intervals import clopper_pearson
 from answerkey.tasks.traces import funnel as funnels
 from answerkey.tasks.traces.funnel import funnel_table, markdown, preview
 from answerkey.tasks.traces.over_time import Period, over_time

@@ -4,8 +4,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
-from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
-from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict
+from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.metrics_core.gate.gate import Verdict
-from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.statistics.ppi import ppi_mean
+from answerkey.metrics_core.decide.ppi import ppi_mean
+from answerkey.metrics_core.decide.verdict import Verdict
+from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.build import build_page

@@ -10,7 +10,7 @@ lower bound is the 2.5 % quantile of the weighted mean; the upper one is found w
 - for many rows it approaches Student's t: the added unit moves it by about 3.7 / n of the range at most;
 - it is monotone (no bound rises if a score falls), and deterministic;
 - its coverage is proved for values of 0 and 1, and conjectured for all others: no counterexample is known.
-  tests/metrics_core/statistics/test_intervals.py searches for one.
+  tests/metrics_core/decide/test_intervals.py searches for one.
 
 Units may be clusters of rows, each with a sum S and a size N. The null hypothesis "the mean is m" states that S - m N
 has a mean of 0 (the mean of all rows is a ratio of sums), and the added unit is the worst one of the largest observed
@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
+from .intervals import LEVEL, Interval
 
 Floats = npt.NDArray[np.float64]
 """One number per row, shape (rows,), or several, shape (rows, numbers)."""

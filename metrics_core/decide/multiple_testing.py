@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.intervals import LEVEL
+from .bounded_mean import Floats
+from .intervals import LEVEL
 
 _REACH = 8.0
 """The lower end of the followed paths, in standard deviations."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import (
+from .bounded_mean import Floats
+from .clustered import (
     Clusters,
     Codes,
     Scale,
@@ -24,8 +24,8 @@ from answerkey.metrics_core.statistics.clustered import (
     proportion_interval,
     sum_interval,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
-from answerkey.metrics_core.statistics.paired import difference_interval
+from .intervals import LEVEL, Estimate, Interval
+from .paired import difference_interval
 
 # 1 - kappa is a ratio, of observed to expected disagreement, and never below 0.
 # Callers clip values below -1; without the minimum, the exponential might overflow.

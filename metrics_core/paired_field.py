@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.gate.evidence import Basis, Coverage, LabelDraw, Missing, PairedScores
-from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.decide.bounded_mean import Floats
+from answerkey.metrics_core.decide.clustered import Mask
+from answerkey.metrics_core.decide.evidence import Basis, Coverage, LabelDraw, Missing, PairedScores
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.registry import METRICS
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import Mask
 
 STATUSES = ("absent", "scored", "failed", "undefined", "skipped")
 """What a sample can be in a release, by its code in `FieldScores`."""
@@ -176,7 +176,7 @@ def is_checked(policy: Policy, name: str, basis: Basis) -> bool:
     Metrics of others may measure something else; where a rule about people names one, its author says that it predicts
     labels. Of fields of the text alone, the primary one stands for the answers.
 
-    >>> from answerkey.metrics_core.gate.policy import parse_policy
+    >>> from answerkey.metrics_core.policy import parse_policy
     >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.02}, "example")
     >>> is_checked(policy, "exact_match.match", "text"), is_checked(policy, "rouge_l.f1", "text")
     (True, False)

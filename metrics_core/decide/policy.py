@@ -1,39 +1,17 @@
-"""Policies: the conditions for a release to ship, written as a primary field, a margin, and further rules.
-
-primary: meaning_match.match
-margin: 0.02
-labels: random
-judge_bias: 0.03
-baseline: anchor
-rules:
-  - answer_correctness.token_overlap_recall >= -0.03
-  - meaning_match.match[lang=ru] >= -0.05
-  - level meaning_match.match >= 0.80
-  - level latency.seconds <= 2
-  - p95 latency.seconds <= 4
-  - latency.seconds <= +10%
-  - coverage >= 0.95
-  - kappa meaning_match.match >= 0.6
-  - people meaning_match.match >= -0.02
-  - in depth meaning_match.match >= 0.5
-  - none broken meaning_match.match[must=yes]
-"""
+"""Policies: the conditions for a release to ship, as plain data."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from .intervals import MIN_COVERAGE
 
-from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.document import Located
-from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.statistics.intervals import MIN_COVERAGE
+ALL = "all"
+"""The slice of all samples."""
 
 RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth", "broken"]
 Drawing = Literal["random", "chosen"]
@@ -146,11 +124,11 @@ class Policy:
     baseline: Baseline = "anchor"
 
     def as_dict(self) -> dict[str, Any]:
-        """The policy in the form that `parse_policy` reads.
+        """The policy as the mapping that a policy file contains.
 
-        >>> policy = parse_policy({"primary": "rouge_l.f1", "margin": 0.02}, "p.yaml")
-        >>> parse_policy(policy.as_dict(), "p.yaml") == policy
-        True
+        >>> policy = Policy((parse_rule("rouge_l.f1 >= -0.02"), parse_rule("coverage >= 0.95")))
+        >>> policy.as_dict()["margin"], policy.as_dict()["rules"]
+        (0.02, ['coverage >= 0.95'])
         """
         return {
             "primary": f"{'people ' if self.primary.kind == 'people' else ''}{self.primary.field}",
@@ -200,12 +178,10 @@ class Policy:
         return next((rule for rule in self.rules if rule.kind == kind and rule.field == field), None)
 
 
-_LARGEST_LOSS = 0.5
-"""The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
-_FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
+FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
 _RULE = re.compile(
     r"(?:(level|kappa|people|in\s+depth|none\s+broken|median|p\d\d?(?:\.\d+)?)\s+)?"
-    rf"({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*(?:(>=|<=)\s*(\S+))?"
+    rf"({FIELD}|coverage)\s*(?:\[(.+)\])?\s*(?:(>=|<=)\s*(\S+))?"
 )
 _PERCENTILE = re.compile(r"p\d")
 _HOW = (
@@ -226,23 +202,13 @@ _LEAST: Mapping[RuleKind, tuple[float, str]] = {
 }
 """The lowest floor that can be broken, and the problem with a lower one."""
 
-
-_SMALLEST = 1e-9
+_LARGEST_LOSS = 0.5
+"""The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
+SMALLEST = 1e-9
 """The least difference that a limit can make. No number of rows tells one that is smaller from 0."""
 
 
-def _listed(rules: object) -> object:
-    return [] if rules is None else rules if isinstance(rules, list | tuple) else [rules]
-
-
-def _number(value: object) -> object:
-    # YAML reads 1e-2 as a text.
-    with suppress(ValueError):
-        return float(value) if isinstance(value, str) else value
-    return value
-
-
-def _rule(text: object) -> PolicyRule:
+def parse_rule(text: object) -> PolicyRule:
     """Parse a rule.
 
     Raises:
@@ -264,9 +230,9 @@ def _rule(text: object) -> PolicyRule:
     low, high = _RANGE.get(kind, (-math.inf, math.inf))
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
-        raise ValueError(f"{_shown(number)} is not a number{span}; write a share as 0.95, not as 95%")
-    if 0 < abs(floor) < _SMALLEST:
-        raise ValueError(f"{_shown(number)} is not told from 0; write 0, or a number that is larger")
+        raise ValueError(f"{quoted(number)} is not a number{span}; write a share as 0.95, not as 95%")
+    if 0 < abs(floor) < SMALLEST:
+        raise ValueError(f"{quoted(number)} is not told from 0; write 0, or a number that is larger")
     if sign == "<=" and kind not in ("difference", "level"):
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
     if kind == "kappa" and floor == high:
@@ -276,7 +242,7 @@ def _rule(text: object) -> PolicyRule:
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
         raise ValueError(f"{kind} takes no slice and no other word; {_HOW}")
     if slice_ and "=" not in slice_:
-        raise ValueError(f"{_shown(slice_)} is not a slice; write [column=value]")
+        raise ValueError(f"{quoted(slice_)} is not a slice; write [column=value]")
     if percent == 0:
         raise ValueError("p0 is no percentile; write p1 to p99.9, or median")
     at_most = sign == "<="
@@ -286,134 +252,12 @@ def _rule(text: object) -> PolicyRule:
     )  # fmt: skip
 
 
-def _distinct(value: float) -> float:
-    if 0 < value < _SMALLEST:
-        raise ValueError("not told from 0")
-    return value
+def range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
+    """The reason why a rule holds for every release, or for none, if scores are `low` to `high`; None if it decides.
 
-
-_NotNegative = Annotated[
-    float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False), AfterValidator(_distinct)
-]
-
-
-class PolicyFile(BaseModel):
-    """The content of a policy file.
-
-    >>> PolicyFile.model_validate({"primary": "rouge_l.f1", "margin": "2e-2"}).margin
-    0.02
+    >>> range_problem(parse_rule("level bleu.bleu >= 7"), 0.0, 1.0)
+    'no release could pass, since bleu.bleu is 0 to 1; write a floor between 0 and 1'
     """
-
-    model_config = ConfigDict(extra="forbid")
-
-    primary: Annotated[str, Field(pattern=f"^(people )?{_FIELD}$")]
-    margin: _NotNegative
-    labels: Drawing | None = None
-    judge_bias: _NotNegative = 0.0
-    baseline: Baseline = "anchor"
-    rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
-
-
-KEYS = tuple(PolicyFile.model_fields)
-"""The keys of a policy, in the order in which they are written."""
-_REMEDIES = {
-    "primary": "write the METRIC.FIELD that decides, for instance meaning_match.match",
-    "margin": "write the largest loss of {primary} that you accept, for instance 0.02. At 0 the new release must be "
-    "better to pass",
-    "labels": "write random where the samples with labels were drawn, or chosen",
-    "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
-    "baseline": "write anchor for a fixed one, or last shipped where a release that passes is the next one",
-}
-"""The remedies by key."""
-
-
-def parse_policy(content: Any, where: str | Located) -> Policy:
-    """Read a policy from a mapping with the keys of `KEYS`, of which `primary` and `margin` are required.
-
-    A policy without a coverage rule gets `coverage >= 0.95`.
-
-    Args:
-        content: the parsed YAML.
-        where: the source, for messages; a YAML document adds the line.
-
-    Raises:
-        UserError: something in it is invalid; one line per problem, each with the remedy.
-
-    >>> policy = parse_policy({"primary": "rouge_l.f1", "margin": 0.02, "rules": ["level rouge_l.f1 >= 0.4"]}, "p.yaml")
-    >>> [rule.text for rule in policy.rules]
-    ['rouge_l.f1 >= -0.02', 'level rouge_l.f1 >= 0.4', 'coverage >= 0.95']
-    """
-    source = where if isinstance(where, Located) else Located(where, content, {})
-
-    def line(path: str, problem: str) -> str:
-        return f"{source.where(path) if source.lines else source.file}: {problem}"
-
-    if not isinstance(content, Mapping):
-        raise UserError(line("", f"a policy has the keys {', '.join(KEYS)}, for instance primary: rouge_l.f1"))
-    written = {str(key): value for key, value in content.items()}
-    problems: list[str] = []
-    try:
-        read = PolicyFile.model_validate(written)
-    except ValidationError as error:
-        problems = [line(*_problem(one, written)) for one in error.errors()]
-        raise UserError("\n".join(dict.fromkeys(problems))) from error
-    field = read.primary.removeprefix("people ")
-    kind: RuleKind = "difference" if field == read.primary else "people"
-    rules = [PolicyRule(kind, field, ALL, -read.margin if read.margin else 0.0), *read.rules]
-    problems = [line(f"rules[{index - 1}]", problem) for index, problem in _twice(rules)]
-    if problems:
-        raise UserError("\n".join(problems))
-    if not any(rule.kind == "coverage" for rule in rules):
-        rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), read.labels, read.judge_bias, read.baseline)
-
-
-def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:
-    """The path and the description of a problem."""
-    key, *inner = error["loc"]
-    listed = ", ".join(KEYS)
-    if error["type"] == "extra_forbidden":
-        return key, f"{_shown(key)}: no such key{did_you_mean(key, KEYS) or f'; the keys are {listed}'}"
-    if key == "rules":
-        return f"rules[{inner[0]}]", f"rule {_shown(error['input'])}: {error['ctx']['error']}"
-    value = written.get(key)
-    problem = "missing" if value is None else f"{_shown(value)} cannot be used"
-    primary = written.get("primary")
-    return key, f"{key}: {problem}; {_REMEDIES[key].format(primary=primary or 'the primary field')}"
-
-
-def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Check that every rule can be broken, and can hold.
-
-    Args:
-        ranges: by METRIC.FIELD, the lowest and the highest possible score; rules about other fields are not checked.
-
-    Raises:
-        UserError: a rule always holds, or never; one line per rule.
-
-    >>> strict = parse_policy({"primary": "bleu.bleu", "margin": 0, "rules": ["level bleu.bleu >= 7"]}, "gate.yaml")
-    >>> try:
-    ...     check_ranges(strict, {"bleu.bleu": (0.0, 1.0)})
-    ... except UserError as error:
-    ...     print(error)
-    policy: rule 'level bleu.bleu >= 7': no release could pass, since bleu.bleu is 0 to 1; write a floor between 0 and 1
-    """
-    problems = [
-        f"policy: {_named(rule, policy)}: {problem}"
-        for rule in policy.rules
-        if rule.field in ranges and (problem := _range_problem(rule, *ranges[rule.field]))
-    ]
-    if problems:
-        raise UserError("\n".join(problems))
-
-
-def _named(rule: PolicyRule, policy: Policy) -> str:
-    is_margin = rule is policy.primary and rule.kind == "difference"
-    return f"margin {-rule.floor:g}" if is_margin else f"rule {_shown(rule.text)}"
-
-
-def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
-    """The reason why a rule holds for every release, or for none."""
     span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
     if rule.kind == "level":
         return _level_problem(rule, low, high)
@@ -442,15 +286,7 @@ def _level_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     return f"no release could pass, since {where}; {inside}" if rule.floor >= highest else None
 
 
-def _twice(rules: Sequence[PolicyRule]) -> Iterator[tuple[int, str]]:
-    """The index of each rule that repeats an earlier one, and the problem."""
-    seen: dict[tuple[object, ...], PolicyRule] = {}
-    for index, rule in enumerate(rules):
-        first = seen.setdefault((rule.kind, rule.field, rule.slice, rule.percent, rule.relative), rule)
-        if first is not rule:
-            yield index, f"rule {_shown(rule.text)}: there is {_shown(first.text)} already; keep one of them"
-
-
-def _shown(value: object) -> str:
+def quoted(value: object) -> str:
+    """Quote a value, cut to 80 characters."""
     text = str(value)
     return repr(text if len(text) <= 80 else f"{text[:77]}...")

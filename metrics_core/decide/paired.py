@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, assumed_range
-from answerkey.metrics_core.statistics.clustered import (
+from .bounded_mean import Floats, Units, assumed_range
+from .clustered import (
     Clusters,
     Codes,
     are_few,
@@ -32,7 +32,7 @@ from answerkey.metrics_core.statistics.clustered import (
     standard_deviation,
     unit_sums,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, SumStatistic, bootstrap, paired_proportions
+from .intervals import LEVEL, Interval, SumStatistic, bootstrap, paired_proportions
 
 PERMUTATIONS = 9999
 

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from answerkey.metrics_core.metrics.bleu import corpus_bleu
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean, minimum_clusters, rejects
-from answerkey.metrics_core.statistics.clustered import (
+from answerkey.metrics_core.decide.bounded_mean import bounded_mean, minimum_clusters, rejects
+from answerkey.metrics_core.decide.clustered import (
     codes_of,
     mean,
     mean_interval,
     standard_deviation,
     unit_sums,
 )
-from answerkey.metrics_core.statistics.intervals import (
+from answerkey.metrics_core.decide.intervals import (
     Estimate,
     Interval,
     bootstrap,
@@ -34,7 +33,8 @@ from answerkey.metrics_core.statistics.intervals import (
     unpaired_proportions,
     unseen,
 )
-from tests.metrics_core.statistics.simulations import BLEU, RATIO, width
+from answerkey.metrics_core.metrics.bleu import corpus_bleu
+from tests.metrics_core.decide.simulations import BLEU, RATIO, width
 
 LEVELS = st.sampled_from([0.8, 0.9, 0.95, 0.99])
 

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats, assumed_range, rejects
-from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
-from answerkey.metrics_core.statistics.intervals import (
+from .bounded_mean import Floats, assumed_range, rejects
+from .clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
+from .intervals import (
     LEVEL,
     Count,
     Estimate,
@@ -22,10 +22,10 @@ from answerkey.metrics_core.statistics.intervals import (
     proportions_above,
     unpaired_proportions,
 )
-from answerkey.metrics_core.statistics.multiple_testing import planned_level
-from answerkey.metrics_core.statistics.paired import change_range, difference_interval
-from answerkey.metrics_core.statistics.power import needed_by_width, needed_to_pass
-from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_difference
+from .multiple_testing import planned_level
+from .paired import change_range, difference_interval
+from .power import needed_by_width, needed_to_pass
+from .ppi import PredictionPowered, ppi_difference
 
 Basis = Literal["people", "people and judge", "judge", "text", "given"]
 """The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""

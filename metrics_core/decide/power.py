@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import Codes, unit_sums
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile
-from answerkey.metrics_core.statistics.paired import PairedDifference
+from .bounded_mean import Floats
+from .clustered import Codes, unit_sums
+from .intervals import LEVEL, Interval, normal_quantile
+from .paired import PairedDifference
 
 POWER = 0.8
 """The power that planning aims at."""
@@ -44,7 +44,7 @@ def minimum_detectable(measured: PairedDifference, *, family: int = 1, level: fl
     Returns:
         In the units of the scores; None if there is none, or it is not known: `undetectable` says why.
 
-    >>> from answerkey.metrics_core.statistics.paired import paired_difference
+    >>> from .paired import paired_difference
     >>> result = paired_difference([0] * 10 + [1] * 90, [1] * 5 + [0] * 5 + [1] * 90, binary=True)
     >>> round(minimum_detectable(result), 2), round(minimum_detectable(result, family=14), 2)
     (0.08, 0.13)
@@ -67,7 +67,7 @@ def minimum_detectable(measured: PairedDifference, *, family: int = 1, level: fl
 def undetectable(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> str | None:
     """The reason why a comparison has no minimum detectable effect, without a full stop; None if it has one.
 
-    >>> from answerkey.metrics_core.statistics.paired import paired_difference
+    >>> from .paired import paired_difference
     >>> five = paired_difference([0.1] * 10, [0.9] * 10, clusters=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
     >>> undetectable(five)
     'no difference can be shown with 5 clusters; it takes at least 6'
@@ -103,7 +103,7 @@ def needed_to_show(measured: PairedDifference, *, family: int = 1, level: float 
     Returns:
         None if it would take more than a hundred times as many rows, or it is not known.
 
-    >>> from answerkey.metrics_core.statistics.paired import paired_difference
+    >>> from .paired import paired_difference
     >>> result = paired_difference([0] * 10 + [1] * 90, [1] * 6 + [0] * 4 + [0] * 2 + [1] * 88, binary=True)
     >>> round(result.difference, 3), round(needed_to_show(result), -2)
     (0.04, 400)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Floats, bounded_mean
-from answerkey.metrics_core.statistics.intervals import (
+from .bounded_mean import Floats, bounded_mean
+from .intervals import (
     LEVEL,
     Interval,
     clopper_pearson,

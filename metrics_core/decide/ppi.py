@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.agreement import Confusion
-from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.clustered import (
+from .agreement import Confusion
+from .bounded_mean import Floats
+from .clustered import (
     Clusters,
     Codes,
     Mask,
@@ -21,8 +21,8 @@ from answerkey.metrics_core.statistics.clustered import (
     standard_deviation,
     unit_sums,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile, t_quantile
-from answerkey.metrics_core.statistics.paired import difference_interval
+from .intervals import LEVEL, Estimate, Interval, normal_quantile, t_quantile
+from .paired import difference_interval
 
 _WIDEST = 0.96
 """The scores are used if they narrow the interval of the labels to at most this share. With a judge that carries hardly

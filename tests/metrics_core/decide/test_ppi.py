@@ -8,12 +8,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.statistics.agreement import Confusion
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
-from answerkey.metrics_core.statistics.clustered import mean_interval
-from answerkey.metrics_core.statistics.paired import paired_difference
-from answerkey.metrics_core.statistics.ppi import ppi_difference, ppi_mean, rogan_gladen
-from tests.metrics_core.statistics.simulations import width
+from answerkey.metrics_core.decide.agreement import Confusion
+from answerkey.metrics_core.decide.bounded_mean import bounded_mean
+from answerkey.metrics_core.decide.clustered import mean_interval
+from answerkey.metrics_core.decide.paired import paired_difference
+from answerkey.metrics_core.decide.ppi import ppi_difference, ppi_mean, rogan_gladen
+from tests.metrics_core.decide.simulations import width
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 4).map(lambda q: q / 4), st.sampled_from([None, 0.0, 0.25, 1.0]), st.sampled_from("abcd")),
@@ -158,23 +158,6 @@ def corrected(rng, labels, **about):
     old, new, before, after = releases(rng, 1000, **about)
     result = ppi_difference(old, new, labelled(before, labels), labelled(after, labels))
     return result.interval, (before[:labels], after[:labels])
-
-
-LENIENT = [(0.97, 0.69), (0.985, 0.60)]
-"""Sensitivity and specificity on a release that loses .05, which hide that loss, or more than it."""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("errors", [*LENIENT, (0.97, 0.85), (1.0, 0.5)])
-@pytest.mark.parametrize("labels", [20, 400])
-def test_differences_hold_the_truth_whatever_the_judge(errors, labels):
-    rng = np.random.default_rng([14, labels])
-    for broken, fixed in ((0.09, 0.04), (0.02, 0.0)):
-        about = dict(broken=broken, fixed=fixed, old=(0.97, 0.85), new=errors)
-        below, above = one_sided([(corrected(rng, labels, **about)[0], fixed - broken) for _ in range(500)])
-        assert below + above <= 0.06
-        # .03, and two standard errors of 500 repetitions.
-        assert max(below, above) <= 0.045
 
 
 def test_differences_are_never_wider_than_the_labels_alone_and_mostly_much_narrower():

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from answerkey.metrics_core.decide.intervals import Interval, SumStatistic
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
-from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic
 
 RATIO = SumStatistic(lambda s: s[..., 0] / s[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
 """From (sum, count) to the mean, of values in 0 to 1."""

@@ -1,0 +1,193 @@
+"""Decide about two releases from their scores alone: arrays of numbers, or of numbers beside ids."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from .bounded_mean import Floats
+from .clustered import Clusters, Codes, codes_of, mean
+from .evidence import Coverage, Evidence, PairedScores
+from .intervals import LEVEL
+from .paired import PairedDifference, paired_difference
+from .policy import ALL, COVERAGE, Policy, PolicyRule, RuleKind, parse_rule, range_problem
+from .power import needed_to_pass
+from .verdict import Verdict, apply_policy
+
+FIELD = "given.score"
+"""What rules call the scores."""
+Ids = tuple[Sequence[Hashable], Sequence[Hashable]] | None
+"""The ids of the rows of the old and of the new release; None if the rows are the same, in the same order."""
+
+
+def gate(  # noqa: PLR0913
+    old: npt.ArrayLike,
+    new: npt.ArrayLike,
+    *,
+    margin: float,
+    rules: Sequence[str] = (),
+    clusters: Clusters = None,
+    ids: Ids = None,
+    labels: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    names: tuple[str, str] = ("old", "new"),
+) -> Verdict:
+    """Decide whether a new release may take the place of an old one: PASS, FAIL, INCONCLUSIVE or INCOMPLETE.
+
+    A release that is worse by the margin passes with a chance of at most 2.8 %, and one that is no worse fails with a
+    chance of at most 2.5 % (docs/statistics.md has the cells). Rows are independent samples of questions.
+
+    Args:
+        old: (rows,): scores of the old release; NaN or None: no number, so the row does not count. `new`: of the new
+            one; a row without a number counts as `low`, and with more than 5 % of them nothing is decided.
+        margin: the loss of the mean score that is accepted, 0 or more, in the units of the scores.
+        rules: further conditions, for instance `level given.score >= 0.8`.
+        clusters: (rows of `old`,): rows with the same value are not independent, such as questions about one document.
+        ids: of the rows of both releases. Rows of one id are answers to the same question, of which the mean counts;
+            what is in the new release alone does not.
+        labels: what people say of the answers, 0 or 1, beside `old` and beside `new`; NaN or None for no label. Then
+            people decide, and scores predict the labels that are missing. The labelled rows must be drawn at random.
+        low: the lowest possible score, and `high`: the highest.
+        names: of the releases, for the sentence.
+
+    Raises:
+        ValueError: rows and ids or clusters differ in number, a score is out of range, or a rule cannot be decided.
+
+    >>> right = np.repeat([1, 0], [170, 30])
+    >>> gate(right, right, margin=0.05).outcome, gate(right, 1 - right, margin=0.05).outcome
+    ('PASS', 'FAIL')
+    >>> gate([1, 0, 1], [1, 0, None], margin=0.05).sentence[:70]
+    'It cannot be decided whether new may ship: given.score (-0.333) decide'
+    """
+    before, after, codes = _paired(old, new, ids, clusters, (low, high))
+    people = None
+    if labels is not None:
+        people_old, people_new, _ = _paired(*labels, ids, clusters, (0.0, 1.0))
+        people = people_old, people_new
+    kind: RuleKind = "difference" if people is None else "people"
+    further = [parse_rule(rule) for rule in rules]
+    policy = Policy((PolicyRule(kind, FIELD, ALL, -margin or 0.0), *further, PolicyRule("coverage", "", ALL, COVERAGE)))
+    for rule in policy.rules:
+        problem = range_problem(rule, low, high)
+        if rule.field not in (FIELD, "") or rule.slice != ALL:
+            problem = f"the scores are called {FIELD}, and have no slices"
+        if problem or margin < 0:
+            raise ValueError(f"{rule.text}: {problem or 'write the loss that is accepted, 0 or more'}")
+
+    known, answered = np.isfinite(before), np.isfinite(after)
+    column = PairedScores(
+        before, after, _is_binary(before, after, (low, high)), low, high,
+        unanswered={"missing": known & ~answered}, labels=people,
+    )  # fmt: skip
+    n, n_new = int(known.sum()), int((known & answered).sum())
+    coverage = Coverage(names[0], n, n), Coverage(names[1], n, n_new, {"missing": n - n_new})
+    evidence = Evidence(*names, {(FIELD, ALL): column}, {FIELD: coverage}, clusters=codes, bases={FIELD: "given"})
+    return apply_policy(policy, evidence)
+
+
+def compare(
+    old: npt.ArrayLike,
+    new: npt.ArrayLike,
+    *,
+    clusters: Clusters = None,
+    ids: Ids = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    level: float = LEVEL,
+) -> PairedDifference:
+    """The difference of the mean scores of two releases, with its interval and its p-value (`paired_difference`).
+
+    Args:
+        old: (rows,): as in `gate`; rows without a number in either release do not count.
+        level: of the interval, 0 to 1.
+
+    Raises:
+        ValueError: as `gate`; or no row has a number in both releases.
+
+    >>> result = compare([0.2, 0.4, 0.6], [0.6, 0.4, 0.9], ids=(["a", "b", "c"], ["c", "b", "a"]))
+    >>> round(result.difference, 3)
+    0.233
+    """
+    before, after, codes, binary = _both(old, new, ids, clusters, (low, high))
+    return paired_difference(before, after, binary=binary, clusters=codes, span=high - low, level=level)
+
+
+def rows_needed(
+    old: npt.ArrayLike, new: npt.ArrayLike, *, margin: float, clusters: Clusters = None, low: float = 0.0,
+    high: float = 1.0,
+) -> int | None:  # fmt: skip
+    """About how many rows like these a release that is equally good would pass with, with a power of 80 %.
+
+    Args:
+        old: (rows,): scores of a first try, and `new`: likewise; how often they differ is what counts.
+        margin: as in `gate`.
+
+    Returns:
+        None for a margin of 0, or if ten million rows would not do.
+
+    Raises:
+        ValueError: as `compare`.
+
+    >>> old, new = np.repeat([1, 0], [40, 10]), np.repeat([0, 1, 0], [2, 40, 8])
+    >>> round(rows_needed(old, new, margin=0.05), -2)
+    300
+    """
+    before, after, codes, binary = _both(old, new, None, clusters, (low, high))
+    return needed_to_pass(after - before, codes, -margin, 0.0, binary=binary, bounds=(low - high, high - low))
+
+
+def _both(
+    old: npt.ArrayLike, new: npt.ArrayLike, ids: Ids, clusters: Clusters, limits: tuple[float, float]
+) -> tuple[Floats, Floats, Codes | None, bool]:
+    """The scores of the questions that have a number in both releases, with the codes of their clusters, and whether
+    all are 0 or 1.
+
+    Raises:
+        ValueError: as `_paired`; or there are none.
+    """
+    before, after, codes = _paired(old, new, ids, clusters, limits)
+    both = np.isfinite(before) & np.isfinite(after)
+    if not both.any():
+        raise ValueError("no row has a number in both releases")
+    codes = None if codes is None else codes_of(codes[both].tolist(), int(both.sum()))
+    return before[both], after[both], codes, _is_binary(before, after, limits)
+
+
+def _paired(
+    old: npt.ArrayLike, new: npt.ArrayLike, ids: Ids, clusters: Clusters, limits: tuple[float, float]
+) -> tuple[Floats, Floats, Codes | None]:
+    """The scores of both releases by question, NaN where there is none, and the codes of the questions' clusters."""
+    before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
+    low, high = limits
+    for side in (before, after):
+        outside = side[np.isfinite(side) & ((side < low) | (side > high))]
+        if len(outside):
+            raise ValueError(f"the score {outside[0]:g} is not {low:g} to {high:g}; name the range: low=, high=")
+    old_ids, new_ids = ids or (range(len(before)), range(len(before)))
+    of_row = None if clusters is None else list(clusters)
+    if len(old_ids) != len(before) or len(new_ids) != len(after) or (of_row and len(of_row) != len(before)):
+        raise ValueError(f"{len(before)} and {len(after)} rows; give ids or clusters of as many")
+
+    scores_old, scores_new, first = _by_id(old_ids, before), _by_id(new_ids, after), dict[Hashable, int]()
+    for row, id_ in enumerate(old_ids):
+        first.setdefault(id_, row)
+    codes = codes_of(None if of_row is None else [of_row[row] for row in first.values()], len(first))
+    sides = ([side.get(id_, np.nan) for id_ in first] for side in (scores_old, scores_new))
+    return np.array(next(sides)), np.array(next(sides)), codes
+
+
+def _by_id(ids: Sequence[Hashable], scores: Floats) -> dict[Hashable, float]:
+    """The mean of the numbers of each id; NaN if it has none."""
+    numbers: dict[Hashable, list[float]] = {}
+    for id_, score in zip(ids, scores.tolist(), strict=True):
+        numbers.setdefault(id_, []).extend([score] if np.isfinite(score) else [])
+    return {id_: mean(np.array(values)) if values else np.nan for id_, values in numbers.items()}
+
+
+def _is_binary(old: Floats, new: Floats, limits: tuple[float, float]) -> bool:
+    """Whether all scores are 0 or 1, and can be nothing else that a missing one would count as."""
+    both = np.concatenate([old, new])
+    return limits == (0.0, 1.0) and bool(np.isin(both[np.isfinite(both)], (0.0, 1.0)).all())

@@ -1,1 +1,0 @@
-"""The release gate: policy, evidence and verdict."""
