@@ -13,17 +13,16 @@ N = 12_000
 
 
 def test_few_rows_are_their_own_groups():
-    assert groups(5, None, 5, 0).tolist() == [0, 1, 2, 3, 4]
-    assert groups(5, np.array([7, 3, 7, 9, 3]), 3, 0).tolist() == [1, 0, 1, 2, 0]
+    assert groups(5, None, 5).tolist() == [0, 1, 2, 3, 4]
+    assert groups(5, np.array([7, 3, 7, 9, 3]), 3).tolist() == [1, 0, 1, 2, 0]
 
 
 def test_many_rows_are_spread_evenly_and_clusters_stay_whole():
-    found = groups(1000, None, 64, 1)
+    found = groups(1000, None, 64)
     assert set(np.bincount(found)) == {15, 16}
-    assert (found == groups(1000, None, 64, 1)).all()
-    assert (found != groups(1000, None, 64, 2)).any()
+    assert (found == groups(1000, None, 64)).all()
     clusters = np.arange(1000) // 4
-    of_clusters = groups(1000, clusters, 64, 1)
+    of_clusters = groups(1000, clusters, 64)
     assert of_clusters.max() == 63
     assert all(len(set(of_clusters[clusters == one])) == 1 for one in range(250))
 
