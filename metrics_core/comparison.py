@@ -27,8 +27,6 @@ LENGTH_ADVICE = (
     f"{REWARDS_OVERLAP} (F1, precision, BLEU, similarity) move with length alone; rely on recall, judges and human "
     "labels"
 )
-_ALPHA = 0.05
-"""A difference is shown where its p-value, adjusted, is below this."""
 HEADLINES, ALL_FIELDS = "headlines", "all fields"
 """Families of fields that are compared, and corrected for, together: one of each metric, or all."""
 
@@ -115,7 +113,7 @@ class FieldComparison:
             return "not shown to differ"
         if self.low_with_unanswered is not None and self.low_with_unanswered <= 0 < self.difference:
             return "not shown to differ"
-        if self.p_adjusted is not None and self.p_adjusted >= _ALPHA:
+        if self.p_adjusted is not None and self.p_adjusted >= 0.05:
             return "not shown to differ"
         return "better" if (self.difference > 0) != self.lower_is_better else "worse"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import shlex
 import unicodedata
@@ -619,8 +620,9 @@ def as_text(found: Any) -> str | None:
         return None if found is None else str(found)
     if isinstance(found, bool):
         return "true" if found else "false"
-    if isinstance(found, float) and found != found:  # noqa: PLR0124  (NaN is how pandas writes "nothing")
-        return None
+    if isinstance(found, float):
+        # NaN is how pandas writes "nothing"
+        return None if math.isnan(found) else _number_text(found)
     if isinstance(found, Mapping):
         if len(found) == 1 and isinstance(text := next(iter(found.values())), str):
             return text
@@ -632,6 +634,19 @@ def as_text(found: Any) -> str | None:
     if isinstance(found, UnreadableCell):
         raise ValueError(f"is not known: {found.reason}")
     return str(found)
+
+
+def _number_text(number: float) -> str:
+    """A number of a table as people write it, who would not have 5.0 for 5, nor the digits that 32 bits add.
+
+    >>> _number_text(5.0), _number_text(2.5), _number_text(0.10000000149011612), _number_text(0.1 + 0.2)
+    ('5', '2.5', '0.1', '0.30000000000000004')
+    """
+    import numpy as np
+
+    # A number of so many digits that fits 32 bits has hardly ever been another one
+    short = np.float32(number) if len(str(number)) > 15 and abs(number) < 1e38 else number
+    return str(short if float(short) == number else number).removesuffix(".0")
 
 
 def repeat_of(text: str | None) -> str:

@@ -103,7 +103,8 @@ def test_keys_are_recognised_by_usual_names_but_for_labels_and_conversations():
     ("found", "text"),
     [
         (None, None), ("", ""), (" Paris ", " Paris "), ("nan", "nan"), (True, "true"), (False, "false"), (0, "0"),
-        (2.0, "2.0"), (math.nan, None), (math.inf, "inf"), (Decimal("1.50"), "1.50"), ({"content": "Paris"}, "Paris"),
+        (2.0, "2"), (0.10000000149011612, "0.1"),
+        (math.nan, None), (math.inf, "inf"), (Decimal("1.50"), "1.50"), ({"content": "Paris"}, "Paris"),
     ],
 )  # fmt: skip
 def test_a_value_as_one_text(found, text):

@@ -3,6 +3,7 @@
 import importlib
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -33,6 +34,13 @@ def test_rows_without_an_answer_are_named():
     with pytest.warns(UserWarning, match="3 of 4 rows of the data frame have no answer, and count as blank: 1, 2, 3"):
         result = evaluate(frame, ["exact_match"])
     assert [one.values["match"] for one in result] == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_numbers_of_frames_are_texts_as_people_write_them():
+    # One missing number makes floats of a column, and others have been stored in 32 bits
+    frame = pd.DataFrame({"answer": ["5", "x"], "reference": [5, None], "other": np.array([0.1, 0.2], "float32")})
+    assert evaluate(frame, ["exact_match"])[0].values["match"] == 1.0
+    assert evaluate(frame.assign(answer="0.1"), ["contains"], references="other")[0].values["match"] == 1.0
 
 
 def test_numbers_are_texts_and_a_text_is_one_reference():
