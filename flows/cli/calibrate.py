@@ -11,9 +11,6 @@ from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command
 from answerkey.flows.environment import running
 from answerkey.flows.parameters import Estimating
 
-_OF_RUNS = ("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
-"""Options of judges that `evaluate` alone has; here they are in the file of `--config`."""
-
 
 @command
 def calibrate(  # noqa: PLR0913
@@ -21,7 +18,11 @@ def calibrate(  # noqa: PLR0913
         str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
     ],
     /,
-    judging: Annotated[Estimating, Flags("Judge (with --learn)", omit=_OF_RUNS)],
+    judging: Annotated[
+        Estimating,
+        # The others are in the file of --config
+        Flags("Judge (with --learn)", omit=("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")),
+    ],
     *,
     report: Annotated[
         list[str] | None,

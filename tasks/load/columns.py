@@ -633,7 +633,8 @@ def as_text(found: Any) -> str | None:
         raise ValueError("is binary data; write it as text")
     if isinstance(found, UnreadableCell):
         raise ValueError(f"is not known: {found.reason}")
-    return str(found)
+    # Tables have dates as times
+    return str(found).removesuffix(" 00:00:00")
 
 
 def _number_text(number: float) -> str:

@@ -6,6 +6,7 @@ keeps no quotes, and what does not resolve is never taken for a literal text or 
 
 import json
 import math
+from datetime import datetime
 from decimal import Decimal
 
 import pytest
@@ -104,7 +105,8 @@ def test_keys_are_recognised_by_usual_names_but_for_labels_and_conversations():
     [
         (None, None), ("", ""), (" Paris ", " Paris "), ("nan", "nan"), (True, "true"), (False, "false"), (0, "0"),
         (2.0, "2"), (0.10000000149011612, "0.1"),
-        (math.nan, None), (math.inf, "inf"), (Decimal("1.50"), "1.50"), ({"content": "Paris"}, "Paris"),
+        (math.nan, None), (datetime(2024, 3, 1), "2024-03-01"),
+        (math.inf, "inf"), (Decimal("1.50"), "1.50"), ({"content": "Paris"}, "Paris"),
     ],
 )  # fmt: skip
 def test_a_value_as_one_text(found, text):
