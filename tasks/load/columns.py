@@ -616,8 +616,8 @@ def as_text(found: Any) -> str | None:
     Raises:
         ValueError: a list or an object that is not one text.
     """
-    if found is None or isinstance(found, str):
-        return None if found is None else str(found)
+    if isinstance(found, str | None):
+        return found and str(found)
     if isinstance(found, bool):
         return "true" if found else "false"
     if isinstance(found, float):
@@ -627,7 +627,7 @@ def as_text(found: Any) -> str | None:
         if len(found) == 1 and isinstance(text := next(iter(found.values())), str):
             return text
         raise ValueError(f"is an object with {', '.join(map(str, found)) or 'nothing'}; map a path into it")
-    if isinstance(found, (list, tuple)):
+    if isinstance(found, (list, tuple, set)):
         raise ValueError("is a list; map one item of it")
     if isinstance(found, bytes):
         raise ValueError("is binary data; write it as text")
@@ -678,7 +678,7 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
         # A list that is not of texts stays one text, unless it is asked for
         items = as_list(found)
         found = items if spelled_as in ("list", "lists") or _are_texts(found, items) else found
-    items = found if isinstance(found, (list, tuple)) else [found]
+    items = found if isinstance(found, (list, tuple, set)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
 
 
