@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from answerkey.metrics_core.decide.intervals import Interval, SumStatistic
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 
@@ -20,9 +18,3 @@ def held(intervals: Iterable[Interval | None], truth: float) -> float:
     """The share of `intervals` that hold `truth`; every one must exist."""
     inside = [interval.low <= truth <= interval.high for interval in intervals]
     return sum(inside) / len(inside)
-
-
-def cells(rng: np.random.Generator, shape: tuple[int, ...], shares: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Verdicts and labels of rows drawn with the shares of (1, 1), (1, 0), (0, 1), (0, 0)."""
-    kind = rng.choice(4, shape, p=shares)
-    return (kind < 2).astype(float), (kind % 2 == 0).astype(float)

@@ -108,20 +108,6 @@ def test_order_of_rows_and_names_of_clusters_do_not_matter(data, clustered):
 
 
 @given(COUNTS)
-def test_exchanging_judge_and_labels_or_0_and_1(counts):
-    verdicts, labels = rows_of(counts)
-    result = agreement(verdicts, labels)
-    exchanged, negated = agreement(labels, verdicts), agreement(1 - verdicts, 1 - labels)
-    assert exchanged.accuracy == result.accuracy
-    assert exchanged.bias.value == -result.bias.value
-    assert (negated.sensitivity, negated.specificity) == (result.specificity, result.sensitivity)
-    for other in (exchanged, negated):
-        kappas = [one.kappa and one.kappa.value for one in (result, other)]
-        assert kappas[1] == (kappas[0] if kappas[0] is None else pytest.approx(kappas[0], abs=1e-12))
-        assert other.ac1.value == pytest.approx(result.ac1.value, abs=1e-12)
-
-
-@given(COUNTS)
 def test_every_number_is_finite_and_in_its_range(counts):
     for clusters in (None, [i // 2 for i in range(sum(counts))]):
         result = agreement(*rows_of(counts), clusters=clusters)
