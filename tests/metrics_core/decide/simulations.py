@@ -1,4 +1,4 @@
-"""What the tests of the statistics share: two pooled statistics, the ends of intervals, and draws with known truth."""
+"""What the tests of the statistics share: two pooled statistics, and what intervals hold."""
 
 from collections.abc import Iterable
 
