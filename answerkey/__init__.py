@@ -15,8 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from importlib.metadata import version
-
     from answerkey.metrics_core.judges.options import JudgeOptions
     from answerkey.metrics_core.llm.access import Access
     from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.sample import Sample
     from answerkey.tasks.notebook import Result, Results, evaluate
 
-    __version__ = version("answerkey")
+    __version__: str
 
 __all__ = [
     "METRICS",

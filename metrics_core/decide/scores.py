@@ -67,6 +67,8 @@ def gate(  # noqa: PLR0913
     if labels is not None:
         people_old, people_new, _ = _paired(*labels, ids, clusters, (0.0, 1.0))
         people = people_old, people_new
+        if not _is_binary(*people, (0.0, 1.0)):
+            raise ValueError("labels are 0 or 1, one for each question and release")
     kind: RuleKind = "difference" if people is None else "people"
     further = [parse_rule(rule) for rule in rules]
     policy = Policy((PolicyRule(kind, FIELD, ALL, -margin or 0.0), *further, PolicyRule("coverage", "", ALL, COVERAGE)))

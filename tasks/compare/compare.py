@@ -84,8 +84,7 @@ def compare(
 ) -> Comparison:
     """Compare two reports; `compare_all` says how."""
     pairs = [(old_report_id, new_report_id)]
-    [found] = compare_all(home, pairs, fields=fields, all_fields=all_fields, primary=primary)
-    return found
+    return compare_all(home, pairs, fields=fields, all_fields=all_fields, primary=primary)[0]
 
 
 def compare_all(

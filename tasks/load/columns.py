@@ -645,8 +645,8 @@ def _number_text(number: float) -> str:
     """
     import numpy as np
 
-    # A number of so many digits that fits 32 bits has hardly ever been another one
-    short = np.float32(number) if len(str(number)) > 15 and abs(number) < 1e38 else number
+    # A number of so many digits that fits 32 bits has hardly ever been another one; longer ones have exponents
+    short = np.float32(number) if 15 < len(str(number)) < 22 else number
     return str(short if float(short) == number else number).removesuffix(".0")
 
 

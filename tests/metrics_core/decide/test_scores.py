@@ -44,6 +44,7 @@ def test_rows_that_share_a_cluster_are_fewer():
     [
         ([2.0], {}, "the score 2 is not 0 to 1; name the range: low=, high="),
         ([1.0, 0.0], {"clusters": ["a"]}, "2 and 1 rows; give ids or clusters of as many"),
+        ([1.0], {"labels": ([0.5], [1])}, "labels are 0 or 1"),
         ([1.0], {"margin": -0.1}, "given.score >= 0.1: write the loss that is accepted, 0 or more"),
         ([1.0], {"margin": 0.9}, "given.score >= -0.9: a release that is far worse would pass"),
         ([1.0], {"rules": ["bleu.bleu >= 0"]}, "bleu.bleu >= 0: the scores are called given.score, and have no slices"),
