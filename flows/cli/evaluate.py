@@ -77,7 +77,7 @@ def evaluate(  # noqa: PLR0913
         found = evaluate_release(*forms, page=page)
     named = baseline not in ("", NOTHING)
     return print_result(
-        found, home, as_json=as_json, compared=named, all_fields=all_fields,
+        found, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
         two_compared=not baseline and len(found) == 2,
     )  # fmt: skip
 
@@ -113,6 +113,7 @@ def print_result(
     *,
     as_json: bool,
     compared: bool = False,
+    gated: bool = False,
     all_fields: bool = False,
     two_compared: bool = False,
 ) -> int:
@@ -128,7 +129,7 @@ def print_result(
 
     code, reports = 0, read_reports(home, result) if result else []
     # By the gate that is kept for the data set too
-    gated = bool(result and stored_verdicts(home, result))
+    gated = gated or bool(result and stored_verdicts(home, result))
     compared, two_compared = compared or gated, two_compared and not gated
     if result and (compared or (two_compared and not as_json)):
         code = print_compared_reports(

@@ -11,22 +11,17 @@ from .evidence import Evidence, PairedScores
 from .intervals import Interval, clopper_pearson, unpaired_proportions
 from .multiple_testing import holm
 from .multiple_testing import planned_level as planned_look
-from .paired import PairedDifference
 from .policy import Policy, PolicyRule, parse_rule
-from .ppi import PredictionPowered
 from .ppi import ppi_difference as people_and_judge
 from .scores import compare, gate, rows_needed
-from .verdict import RuleOutcome, Verdict, apply_policy
+from .verdict import Verdict, apply_policy
 
 __all__ = [
     "Evidence",
     "Interval",
-    "PairedDifference",
     "PairedScores",
     "Policy",
     "PolicyRule",
-    "PredictionPowered",
-    "RuleOutcome",
     "Verdict",
     "apply_policy",
     "clopper_pearson",

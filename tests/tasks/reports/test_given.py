@@ -55,7 +55,7 @@ def test_a_given_score_can_be_the_label_or_a_slice(home):
     )
     assert len(done.ids) == 2
     slices = query(home, "SELECT DISTINCT slice FROM report_scores WHERE metric = 'label' ORDER BY ALL")
-    assert slices == [("all",), ("promptfoo.pass=0.0",), ("promptfoo.pass=1.0",)]
+    assert slices == [("all",), ("promptfoo.pass=0",), ("promptfoo.pass=1",)]
     same = "SELECT bool_and(correct::DOUBLE = given['promptfoo.pass']) FROM answers"
     assert query(home, same) == [(True,)]
 
