@@ -268,7 +268,7 @@ _LEAST, _MOST = 999, 9_999
 
 
 def mean_difference(
-    old: Floats, new: Floats, clusters: Codes | None, *, span: float | None, n_tests: int = 1, slice_: str = ALL
+    old: Floats, new: Floats, clusters: Codes | None, *, span: float | None, n_tests: int, slice_: str
 ) -> PairedDifference:
     """The difference of the means of two releases on the same rows, in the same order.
 

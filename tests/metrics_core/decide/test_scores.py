@@ -31,7 +31,7 @@ def test_a_gate_on_two_columns(new, options, outcome, words):
 def test_several_answers_to_a_question_are_one_observation():
     result = compare([1, 0, 1, 1], [0, 1, 1, 1], ids=(["a", "a", "b", "b"], ["b", "a", "a", "c"]))
     assert (result.n, result.old, result.new) == (2, 0.75, 0.5)
-    assert compare([3.0, 9.0], [4.0, 8.0], high=10.0, clusters=["x", "y"]).difference == 0.0
+    assert compare([3.0, 9.0], [4.0, 8.0], high=10.0).difference == 0.0
 
 
 def test_rows_that_share_a_cluster_are_fewer():
