@@ -38,7 +38,7 @@ def gate(  # noqa: PLR0913
     """Decide whether a new release may take the place of an old one: PASS, FAIL, INCONCLUSIVE or INCOMPLETE.
 
     A release that is worse by the margin passes with a chance of at most 2.8 %, and one that is no worse fails with a
-    chance of at most 2.5 % (docs/statistics.md has the cells). Rows are independent samples of questions.
+    chance of at most 2.5 % (docs/error_rates.md has the cells). Rows are independent samples of questions.
 
     Args:
         old: (rows,): scores of the old release; NaN or None: no number, so the row does not count. `new`: of the new
