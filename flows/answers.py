@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from answerkey.flows.parameters import Data, Scoring
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring
 from answerkey.flows.prefect_or_local import task
 from answerkey.flows.runs import Run
 from answerkey.tasks.load.load import Source
@@ -42,12 +42,17 @@ class Answers:
         return "rerun-report" if RERUN_OF in self.provenance else "evaluate-release"
 
 
-def find_answers(run: Run, data: Data, scoring: Scoring, parameters: dict[str, Any]) -> Answers:
+def find_answers(
+    run: Run, data: Data, scoring: Scoring, judging: Judging, limits: Limits, baseline: str, policy: str
+) -> Answers:
     """Find the answers of a form, from the warehouse if it names a report or a registered release.
 
     Raises:
         UserError: there is no such report or registration, or a column is not KEY=PATH.
     """
+    forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
+    parameters: dict[str, Any] = {name: form.model_dump() for name, form in forms.items()}
+    parameters |= {"baseline": baseline, "policy": policy}
     kind, _, name = data.answers.partition(":")
     rerun_of: Mapping[str, Any] = {}
     if f"{kind}:" == REPORT:
@@ -59,12 +64,12 @@ def find_answers(run: Run, data: Data, scoring: Scoring, parameters: dict[str, A
 
         # The suite may be given as the text that was checked
         before = old.manifest["parameters"]
-        limits = parameters["limits"] | {"expectations": before["limits"].get("expectations", "")}
-        parameters = parameters | {"data": before["data"], "limits": limits}
+        parameters["data"] = before["data"]
+        parameters["limits"]["expectations"] = before["limits"].get("expectations", "")
     elif f"{kind}:" == ADDRESS:
         registration = registration_named(run.home, name)
         source, generation = registered_source(run.home, registration, run.folder), registration.generation
-        parameters = parameters | {"data": parameters["data"] | {"answers": registration.address}}
+        parameters["data"]["answers"] = registration.address
     else:
         source, generation = data.source(), generation_of(data.answers)
 

@@ -46,7 +46,6 @@ def calibrate_judge(  # noqa: PLR0913
     labels: str = "",
     columns: list[str] = _USUAL,
     home: str = ".answerkey",
-    seed: int = 0,
     *,
     learn: int = 0,
     rubric: str = "",
@@ -62,7 +61,6 @@ def calibrate_judge(  # noqa: PLR0913
         columns: KEY=PATH, where a column of that file is: id, release, label, score, cluster, or second for another
             annotator. Common names are recognised without it.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
-        seed: Of the bootstrap.
         learn: Choose so many examples for the rubric below from these labels, and show what they change. 0: compare
             the scores of the reports with the labels, and ask no judge.
         rubric: The file of the rubric that learns.
@@ -79,9 +77,8 @@ def calibrate_judge(  # noqa: PLR0913
     if columns and not labels:
         raise UserError("--map names columns of a labels file; give --labels FILE as well")
     parameters: dict[str, Any] = {"metric": metric, "reports": reports, "labels": labels, "columns": columns}
-    parameters["seed"] = seed
     if learn:
-        asked = Learning(metric, rubric, learn, reports, labels, columns, seed, out, judging.key_from)
+        asked = Learning(metric, rubric, learn, reports, labels, columns, out, judging.key_from)
         return _learn(home, asked, judging, parameters | {"learn": learn, "rubric": rubric, "out": out})
     if rubric or out:
         raise UserError("--rubric and --out go with --learn N: how many examples to choose")
@@ -93,7 +90,7 @@ def calibrate_judge(  # noqa: PLR0913
         if not labels and not run.home.warehouse.exists():
             raise nothing_here(home)
         with run.recorded("calibrate-judge", metric, parameters):
-            found = compare_with_people(run.home, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
+            found = compare_with_people(run.home, metric, reports=reports, labels=labels, mapping=columns)
             keep_calibration(run.home, found)
     show_table(agreement(found), artifact_key("calibration", found.name), found.signature)
     return found

@@ -45,10 +45,8 @@ def estimate_release(
         baseline: A release, or a report, that every other release would be compared with.
         policy: What would have to hold for a release to ship.
     """
-    forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
-    parameters = {name: form.model_dump() for name, form in forms.items()}
     with started(home) as run:
-        answers = find_answers(run, data, scoring, parameters)
+        answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
         baseline, policy = gate_of(run.home, answers, baseline, policy)
         named = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access, needs_key=False)

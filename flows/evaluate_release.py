@@ -120,8 +120,6 @@ def evaluate_release(
             margin: 0.02}. Empty: that of the gate that is kept, if no baseline is named either.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
-    parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
     with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, settled):
         # A retry goes on with what this run has made, another run leaves a registered release alone
         earlier = made_by(run.home, run.id) if started_before() else []
@@ -131,7 +129,7 @@ def evaluate_release(
         if settled and not earlier:
             log.info(settled)
             return completed(reports_of_release, settled)
-        answers = find_answers(run, data, scoring, parameters)
+        answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
 
         # Whatever can be refused is refused before anything is loaded
         baseline, policy = gate_of(run.home, answers, baseline, policy)

@@ -9,8 +9,11 @@ Prefect's, and none from a bucket.
 from __future__ import annotations
 
 import argparse
+import base64
 import mimetypes
+import os
 import re
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,6 +29,8 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
 LOOPBACK = "127.0.0.1"
+LOGIN = "PREFECT_SERVER_API_AUTH_STRING"
+"""The environment variable with the NAME:PASSWORD that Prefect's server asks for, and so do the pages."""
 _OURS = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 HEADERS = {
     # Pages bring a stricter policy of their own; the Data Docs need their styles and scripts, as far as they are here.
@@ -63,12 +68,17 @@ class LocalPages(BaseHTTPRequestHandler):
 
     def parse_request(self) -> bool:
         """Whether the request can be answered: not for another host, whose name turns into this address to read pages
-        from a browser (DNS rebinding)."""
+        from a browser (DNS rebinding), nor without the login of Prefect's server, if it has one."""
         if not super().parse_request():
             return False
-        if self.anywhere or is_loopback(self.headers.get("Host", "")):
+        login = base64.b64encode(os.environ.get(LOGIN, "").encode())
+        given = self.headers.get("Authorization", "").removeprefix("Basic ").encode()
+        if not (self.anywhere or is_loopback(self.headers.get("Host", ""))):
+            self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server only answers on localhost and 127.0.0.1")
+        elif login and not secrets.compare_digest(given, login):
+            self.send_text(HTTPStatus.UNAUTHORIZED, "this server has the name and the password of Prefect's server")
+        else:
             return True
-        self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server only answers on localhost and 127.0.0.1")
         return False
 
     def send_text(self, status: HTTPStatus, message: str) -> None:
@@ -82,6 +92,8 @@ class LocalPages(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         for name, value in HEADERS.items():
             self.send_header(name, value)
+        if status == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", 'Basic realm="answerkey"')
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)

@@ -1,14 +1,11 @@
 """What the documents promise: their examples run and print what stands there, and their links lead somewhere."""
 
 import contextlib
-import functools
-import http.server
 import io
 import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import get_args
 
@@ -32,6 +29,7 @@ from answerkey.tasks.traces.rules import KEYS as KEYS_OF_RULES
 from answerkey.tasks.traces.rules import load_rules
 from tests.flows.deployed_help import CHROMIUM, in_a_browser
 from tests.judge_server import JudgeServer
+from tests.kit.serving import served
 from tests.tasks.publish.page.browser_help import barriers
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import run
@@ -179,15 +177,8 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "-q", "--site-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=True)
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format, *args):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as address:
+        yield address
 
 
 SEARCHED = {

@@ -190,8 +190,7 @@ def clustered(rng: Rng, runs: int, many: int, correlation: float) -> Row:
     rows = 0.05 + moves + rng.normal(0, 0.2 * math.sqrt(1 - correlation), (runs, many, SIZE))
     rows = np.clip(rows, -1, 1)
     found = (
-        difference_interval(row, codes, binary=False, bounds=change_range(row, codes, span=1.0, usual=0.5))
-        for row in rows.reshape(runs, -1)
+        difference_interval(row, codes, binary=False, bounds=change_range(row, codes)) for row in rows.reshape(runs, -1)
     )
     figures["graded difference"] = covered(found, 0.05, runs)
     return figures

@@ -20,7 +20,7 @@ from answerkey.metrics_core.offline_judge.matcher import (
 )
 from answerkey.metrics_core.offline_judge.model import Centroids, Trees, weigher
 from answerkey.metrics_core.offline_judge.reading import Text
-from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
+from answerkey.metrics_core.offline_judge.rules import RULES, RuleId, Ruling
 
 FOLDS, SEEDS = 5, 3
 WEIGHT_OF_MADE = 0.3
@@ -311,8 +311,9 @@ def rule_probabilities(labels: np.ndarray, rulings: Sequence[Ruling | None]) -> 
     are added: nine matches for a rule that finds matches, half a match for the others.
     """
     found: dict[str, float] = {}
+    for_a_match = {ruling.rule for ruling in RULES.values() if ruling.verdict == "match"}
     for rule in get_args(RuleId):
         own = [y for y, ruling in zip(labels, rulings, strict=True) if ruling and ruling.rule == rule]
-        added = 9.0 if rule in FOR_A_MATCH else 0.5
+        added = 9.0 if rule in for_a_match else 0.5
         found[rule] = BY_DOCUMENT.get(rule, round((float(sum(own)) + added) / (len(own) + 10), 4))
     return found

@@ -51,7 +51,6 @@ def calibrate(  # noqa: PLR0913
     ] = 0,
     rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn improves.")] = "",
     out: Annotated[str, Parameter("--out", metavar="FILE", help="Where --learn writes the rubric.")] = "",
-    seed: Annotated[int, Parameter("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -73,7 +72,7 @@ def calibrate(  # noqa: PLR0913
         from answerkey.flows.calibrate_judge import calibrate_judge
 
         found = calibrate_judge(
-            name, report or [], labels, mapping or [], str(home), seed, learn=learn, rubric=rubric, out=out,
+            name, report or [], labels, mapping or [], str(home), learn=learn, rubric=rubric, out=out,
             judging=judging,
         )  # fmt: skip
     if isinstance(found, list):

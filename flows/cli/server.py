@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from http import HTTPStatus
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Annotated
@@ -273,8 +274,9 @@ def _answers(address: str) -> bool:
     try:
         with opener.open(address, timeout=5):
             return True
-    except OSError:
-        return False
+    except OSError as error:
+        # Pages with a login answer nobody without it
+        return getattr(error, "code", None) == HTTPStatus.UNAUTHORIZED
 
 
 def _check_port(port: int) -> None:

@@ -235,7 +235,7 @@ def difference_interval(
     return mean_interval(change, codes, low=bounds[0], high=bounds[1], level=level)
 
 
-def change_range(change: Floats, codes: Codes | None, *, span: float, usual: float) -> tuple[float, float]:
+def change_range(change: Floats, codes: Codes | None, *, span: float = 1.0, usual: float = 0.0) -> tuple[float, float]:
     """The range of the differences of two releases that their interval allows for.
 
     The new release may have lost everything on rows that were not asked, so the lower end, above which it may ship,
@@ -251,7 +251,7 @@ def change_range(change: Floats, codes: Codes | None, *, span: float, usual: flo
         span: length of the range of the scores; infinite for seconds, tokens and the like.
         usual: the mean of the old release.
 
-    >>> change_range(np.array([-0.2, -0.1, 0.0] * 20), None, span=1.0, usual=0.8)
+    >>> change_range(np.array([-0.2, -0.1, 0.0] * 20), None)
     (-1.0, 0.0)
     >>> change_range(np.full(300, 10.0), None, span=math.inf, usual=100.0)
     (-100.0, 100.0)

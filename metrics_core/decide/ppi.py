@@ -22,7 +22,7 @@ from .clustered import (
     unit_sums,
 )
 from .intervals import LEVEL, Estimate, Interval, normal_quantile, t_quantile
-from .paired import difference_interval
+from .paired import change_range, difference_interval
 
 _WIDEST = 0.96
 """The scores are used if they narrow the interval of the labels to at most this share. With a judge that carries hardly
@@ -227,7 +227,8 @@ def _labels_alone(sample: _Sample, level: float) -> Estimate:
     part = sample.truth[sample.known]
     codes = None if sample.codes is None else sample.codes[sample.known]
     if sample.low < 0:
-        interval = difference_interval(part, codes, binary=sample.binary, level=level)
+        bounds = change_range(part, codes)
+        interval = difference_interval(part, codes, binary=sample.binary, bounds=bounds, level=level)
     elif sample.binary:
         interval = proportion_interval(part, codes, level)
     else:

@@ -64,7 +64,7 @@ class Labelled:
         )
 
 
-def human_agreement(rows: Labelled, *, seed: int = 0) -> list[HumanAgreement]:
+def human_agreement(rows: Labelled) -> list[HumanAgreement]:
     """The agreement with human labels over all releases together, then on each of them.
 
     Releases share questions, and what is hard to judge is hard in every release, so intervals are clustered.
@@ -99,7 +99,7 @@ def human_agreement(rows: Labelled, *, seed: int = 0) -> list[HumanAgreement]:
             clusters=len(set(clusters)),
             agreement=None if verdicts is None else agreement(verdicts, truth, clusters=clusters),
             auroc=None if binary else auroc(scores, truth, clusters=clusters),
-            threshold=None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed),
+            threshold=None if binary else best_threshold(scores, truth, clusters=clusters),
             ceiling=ceiling,
         )
         agreements.append(of_release)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from answerkey.metrics_core.decide.clustered import codes_of
-from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.metrics_core.decide.paired import PairedDifference, paired_difference
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.rubric import Example, Rubric
@@ -49,9 +48,7 @@ class Learned:
     gain: PairedDifference
 
 
-def learn(
-    rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, most: int, *, seed: int = 0, level: float = LEVEL
-) -> Learned:
+def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, most: int) -> Learned:
     """Choose `most` examples for `rubric` from `rows`, and measure on other rows what they change.
 
     A few sets are tried, drawn first from what the judge got wrong, with both verdicts in turn; the examples that the
@@ -73,11 +70,11 @@ def learn(
     codes = codes_of([row.cluster for row in rows], len(rows))
     codes = np.arange(len(rows)) if codes is None else codes
     # At random: labels may come in a pattern.
-    folds = np.random.default_rng(seed).permutation(int(codes.max()) + 1)[codes] % _FOLDS
+    folds = np.random.default_rng(0).permutation(int(codes.max()) + 1)[codes] % _FOLDS
 
     def chosen_from(inside: Any) -> Rubric:
         """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         best, best_gain = rubric, 0.0
         for number in range(_SETS):
             order = rng.permutation(inside)
@@ -104,7 +101,7 @@ def learn(
         after[held] = agreed[held] if chosen is rubric else _agreed(judge, chosen, [rows[index] for index in held])
     both = np.isfinite(after)
     gain = paired_difference(
-        agreed[both], after[both], binary=True, level=level, seed=seed,
+        agreed[both], after[both], binary=True,
         clusters=[rows[index].cluster for index in np.flatnonzero(both)],
     )  # fmt: skip
     gains = gain.interval is not None and gain.interval.low > 0

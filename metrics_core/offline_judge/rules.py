@@ -755,7 +755,6 @@ def other_formula(case: Case) -> bool:
 RULES_VERSION = 9
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
-FOR_A_MATCH = frozenset(("same_text", "same_reply", "same_number", "same_date", "stated"))
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 

@@ -60,7 +60,6 @@ class Calibration:
     parts: tuple[HumanAgreement, ...]
     corrected: tuple[CorrectedMean, ...]
     n_without_score: int
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ OWN_LABELS = "answers.correct"
 
 
 def calibrate(
-    home: Home, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
+    home: Home, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = ()
 ) -> Calibration:
     """Compare METRIC.FIELD `name` with human labels.
 
@@ -110,9 +109,9 @@ def calibrate(
             LabelledScore(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.repeat, r.second)
             for r in given
         ]
-        return _calibrated(name, f"{metric}|{STORED}", (), labels, rows, seed)
+        return _calibrated(name, f"{metric}|{STORED}", (), labels, rows)
     found, signature, rows = labelled_scores(home, name, reports, labels, given)
-    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or OWN_LABELS, rows, seed)
+    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or OWN_LABELS, rows)
 
 
 def labelled_scores(
@@ -189,7 +188,7 @@ def _as_reports_spell_ids(given: Sequence[LabelRow], rows: Sequence[LabelledScor
 
 
 def _calibrated(
-    name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[LabelledScore], seed: int
+    name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[LabelledScore]
 ) -> Calibration:
     both = [row for row in rows if row.score is not None and row.correct is not None]
     if not both:
@@ -207,10 +206,9 @@ def _calibrated(
         signature,
         report_ids,
         labels,
-        tuple(human_agreement(labelled, seed=seed)),
+        tuple(human_agreement(labelled)),
         tuple(_corrected(release, [row for row in rows if row.release == release]) for release in releases),
         sum(row.score is None and row.correct is not None for row in rows),
-        seed,
     )
 
 
@@ -284,7 +282,7 @@ def store_calibration(home: Home, found: Calibration) -> None:
     metric, _, field = found.name.partition(".")
     about = {
         "metric": metric, "field": field, "signature": found.signature, "report_ids": list(found.report_ids),
-        "labels": found.labels, "seed": found.seed,
+        "labels": found.labels,
     }  # fmt: skip
     with home.warehouse.writing() as warehouse:
         for part in found.parts:

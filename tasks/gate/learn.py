@@ -33,7 +33,7 @@ class Learning:
         name: METRIC.FIELD of the reports, as for `calibrate`, whose labelled answers are meant.
         rubric: its path, or the name of one of this package; its scale must have two verdicts, worth 0 and 1.
         most: how many examples to choose.
-        reports, labels, mapping, seed: as for `calibrate`.
+        reports, labels, mapping: as for `calibrate`.
         out: where the rubric is written; empty: nowhere.
         key_from: where the key of the judge is.
     """
@@ -44,7 +44,6 @@ class Learning:
     reports: Sequence[str] = ()
     labels: str = ""
     mapping: Sequence[str] = ()
-    seed: int = 0
     out: str = ""
     key_from: str = ""
 
@@ -79,7 +78,7 @@ def learn(home: Home, asked: Learning, judge: JudgeOptions, run: str) -> Learned
     def verdicts(tried: Rubric, samples: Sequence[Sample]) -> list[str | None]:
         return [one.details.get("verdict") for one in _metric(tried, judge, access).measure(samples)]
 
-    learned = choose(given, rows, verdicts, asked.most, seed=asked.seed)
+    learned = choose(given, rows, verdicts, asked.most)
     if learned.rubric == given:
         return learned
     learned = replace(learned, rubric=replace(learned.rubric, version=given.version + 1))
@@ -109,7 +108,7 @@ def estimate_learning(home: Home, asked: Learning, judge: JudgeOptions) -> Cost:
         passes.append(estimate_cost(_metric(tried, judge, access), samples))
         return ["" if tried is given else right[id(sample)] for sample in samples]
 
-    choose(given, rows, verdicts, asked.most, seed=asked.seed)
+    choose(given, rows, verdicts, asked.most)
     calls, known, tokens_in, tokens_out = (
         sum(getattr(one, name) for one in passes) for name in ("calls", "in_ledger", "tokens_in", "tokens_out")
     )

@@ -279,8 +279,7 @@ CREATE TABLE IF NOT EXISTS calibrations (
     ppi_mean_low       DOUBLE,                  -- 95 %
     ppi_mean_high      DOUBLE,                  -- 95 %
     ppi_weight         DOUBLE,                  -- 0 to 1: how much the scores are trusted beside the labels
-    n_unlabelled       BIGINT,                  -- answers of the release with a score only
-    seed               BIGINT NOT NULL          -- of the bootstrap
+    n_unlabelled       BIGINT                   -- answers of the release with a score only
     , CHECK (n >= 0 AND n_clusters >= 0)
 );
 

@@ -46,11 +46,6 @@ def judge():
 
 
 @pytest.fixture
-def home(tmp_path):
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def evaluate(cli, judge, home, tmp_path):
     """`answerkey evaluate` on the rows, with a judge whose price litellm knows."""
     names = ("id", "release", "question", "answer", "reference")

@@ -1,7 +1,6 @@
 """The server of the labelling page: who may ask, what is refused, and that nothing tells which release answered."""
 
 import json
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,10 +10,12 @@ from typing import Any
 import pytest
 
 from answerkey.flows.labelling import TOKEN, labelling_server
+from answerkey.flows.pages import LOGIN
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.warehouse.home import Home
+from tests.kit.serving import answering
 from tests.tasks.labelling_help import POLICY, ask_page, made_releases, verdict_of
 from tests.tasks.staging_help import query
 
@@ -33,12 +34,14 @@ class Server:
 def server(tmp_path: Path) -> Iterator[Server]:
     made_releases(tmp_path, 12)
     made = Server(tmp_path)
-    thread = threading.Thread(target=made.http.serve_forever)
-    thread.start()
-    yield made
-    made.http.shutdown()
-    thread.join()
-    made.http.server_close()
+    with answering(made.http):
+        yield made
+
+
+def test_the_page_has_the_login_of_the_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LOGIN, "ada:x")
+    assert server.ask("state")[0] == 401
+    assert server.ask("state", headers={"Authorization": "Basic YWRhOng="})[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 """The pages of a home in a browser: from a folder, and from a bucket that this machine has never seen."""
 
+import base64
 import http.client
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -12,37 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.flows.pages import page_server
+from answerkey.flows.pages import LOGIN, page_server
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
-from tests.cluster_servers import dies_with_its_parent
-from tests.kit.ports import free_port
-from tests.kit.waiting import FAULT_S, wait_until
+from tests.kit.serving import answering
+from tests.kit.waiting import FAULT_S
 
 
 @pytest.fixture
 def get(any_home):
     """Ask the server: status, type and content."""
-    port = free_port()
-    command = [sys.executable, "-m", "answerkey.flows.pages", any_home.address, "--port", str(port)]
 
     def ask(path):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=FAULT_S) as reply:
+            with urllib.request.urlopen(f"{address}/{path}", timeout=FAULT_S) as reply:
                 return reply.status, reply.headers["Content-Type"], reply.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read()
 
-    def answers():
-        try:
-            return bool(ask(""))
-        except urllib.error.URLError:
-            return None
-
-    with subprocess.Popen(command, preexec_fn=dies_with_its_parent()) as process:  # noqa: PLW1509 - only the kernel
-        wait_until(answers, "the server of the pages")
+    with answering(page_server(any_home, 0)) as address:
         yield ask
-        process.kill()
 
 
 def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home, get):
@@ -62,17 +50,13 @@ def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home, get):
 @pytest.fixture
 def port(tmp_path):
     """Of a server in this process."""
-    with page_server(Home(tmp_path), 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    with answering(page_server(Home(tmp_path), 0)) as address:
+        yield int(address.rpartition(":")[2])
 
 
-def ask(port, method, host, body=None, path="/"):
+def ask(port, method, host, body=None, path="/", **headers):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=FAULT_S)
-    connection.request(method, path, body, {"Host": host})
+    connection.request(method, path, body, {"Host": host, **headers})
     reply = connection.getresponse()
     reply.read()
     connection.close()
@@ -86,6 +70,13 @@ def test_only_names_of_this_machine_are_answered(port):
     assert {host: ask(port, "GET", host).status for host in hosts} == dict.fromkeys(hosts[:4], 200) | dict.fromkeys(
         hosts[4:], 421
     )
+
+
+@pytest.mark.parametrize(("given", "status"), [("", 401), ("ada:wrong", 401), ("ada:pass:wörd", 200)])
+def test_pages_have_the_login_of_the_server(port, monkeypatch, given, status):
+    monkeypatch.setenv(LOGIN, "ada:pass:wörd")
+    reply = ask(port, "GET", "localhost", Authorization=f"Basic {base64.b64encode(given.encode()).decode()}")
+    assert (reply.status, "WWW-Authenticate" in reply.headers) == (status, status == 401)
 
 
 def test_nothing_is_written_framed_or_asked_for_elsewhere(port, tmp_path):

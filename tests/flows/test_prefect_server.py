@@ -3,11 +3,8 @@
 import asyncio
 import http.client
 import socket
-import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -22,6 +19,7 @@ from answerkey.flows.prefect_server import OwnHostAndOrigin, main
 from tests.flows.conftest import ROOT
 from tests.flows.deployed_help import CHROMIUM
 from tests.kit.prefect_api import ask_prefect
+from tests.kit.serving import served
 from tests.kit.waiting import FAULT_S, wait_until
 
 NAME = "made-by-a-page"
@@ -189,15 +187,10 @@ def test_a_foreign_websocket_is_refused_before_it_is_open(server, path):
         connect(f"ws://evil.test:{address.port}/api/{path}", sock=own, subprotocols=["prefect"], proxy=None)
 
 
-@contextmanager
 def somebody_elses_page(folder, server):
-    """A page on loopback that tries to change something on the server, and its port."""
+    """The address of a page on loopback that tries to change something on the server."""
     (folder / "index.html").write_text(PAGE.replace("API", server).replace("NAME", NAME), encoding="utf-8")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as pages:
-        threading.Thread(target=pages.serve_forever, daemon=True).start()
-        yield pages.server_port
-        pages.shutdown()
+    return served(folder)
 
 
 @contextmanager
@@ -219,8 +212,8 @@ def _events(server, name):
 
 def test_a_page_of_another_origin_changes_nothing_in_a_browser(server, tmp_path):
     address = urlsplit(server)
-    with somebody_elses_page(tmp_path, server) as port, browsing() as page:
-        page.goto(f"http://evil.test:{port}/")
+    with somebody_elses_page(tmp_path, server) as elsewhere, browsing() as page:
+        page.goto(elsewhere.replace("127.0.0.1", "evil.test"))
         page.wait_for_function("window.results")
         results = page.evaluate("window.results")
         # By a name that leads to this machine, so that the browser takes it for one origin (DNS rebinding).

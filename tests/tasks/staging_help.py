@@ -1,12 +1,11 @@
 """The steps of a run in the order of the flow, called as the plain functions that they are; and files to run on."""
 
-import http.server
 import json
 import threading
 import uuid
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -162,24 +161,6 @@ def refusal(call, *arguments, **options):
         call(*arguments, **options)
     assert "\n" not in str(error.value)
     return str(error.value)
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format, *args):
-        pass
-
-
-@contextmanager
-def served(folder):
-    """The files of a folder behind an address on this machine."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def at(home):

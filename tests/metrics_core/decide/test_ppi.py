@@ -170,11 +170,12 @@ def test_differences_are_never_wider_than_the_labels_alone_and_mostly_much_narro
     assert ours.mean() < 0.85 * alone.mean()
 
 
-def test_a_label_on_every_row_makes_it_the_difference_of_the_labels():
+@pytest.mark.parametrize("clusters", [None, np.repeat(np.arange(30), 10)], ids=["rows", "documents"])
+def test_a_label_on_every_row_makes_it_the_difference_of_the_labels(clusters):
     rng = np.random.default_rng(16)
     old, new, before, after = releases(rng, 300, broken=0.08, fixed=0.06, old=(0.9, 0.7), new=(0.7, 0.9))
-    result = ppi_difference(old, new, before.tolist(), after.tolist())
-    expected = paired_difference(before, after, binary=True)
+    result = ppi_difference(old, new, before, after, clusters=clusters)
+    expected = paired_difference(before, after, binary=True, clusters=clusters)
     assert (result.value, result.interval, result.weight) == (expected.difference, expected.interval, 0.0)
 
 

@@ -26,8 +26,9 @@ from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import Contents, called, read
 from answerkey.tasks.warehouse.bucket import BucketStore
 from tests.judge_http import http as http_reply
+from tests.kit.serving import served
 from tests.raw_server import RawServer
-from tests.tasks.staging_help import jsonl, refusal, rows_of, served, workbook
+from tests.tasks.staging_help import jsonl, refusal, rows_of, workbook
 
 
 def rows(folder, name, content):

@@ -54,11 +54,6 @@ def server():
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path / "home")
-
-
-@pytest.fixture
 def found(tmp_path, home):
     rows = [
         {"id": land, "question": f"Capital of {land}?", "reference": capital, "south": land == "Peru"}

@@ -5,7 +5,8 @@ import pytest
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.questions import find_questions, questions, text_or_file
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, refusal, run, served
+from tests.kit.serving import served
+from tests.tasks.staging_help import jsonl, refusal, run
 
 ROWS = [
     {"id": "q1", "question": "Capital of France?", "reference": "Paris", "meta": {"lang": "en"}, "n": 1},

@@ -30,11 +30,6 @@ UNUSED = Contract(references="unused")
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path / "home")
-
-
-@pytest.fixture
 def source(tmp_path):
     answers, references = jsonl(tmp_path / "new.jsonl", ANSWERS), jsonl(tmp_path / "faq.jsonl", QUESTIONS)
     return Source(answers, references, "faq", "gpt-5", slices=("lang",))

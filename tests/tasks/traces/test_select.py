@@ -10,7 +10,8 @@ import pytest
 from answerkey.tasks.traces import select as selecting
 from answerkey.tasks.traces.rules import instant
 from answerkey.tasks.traces.select import check_source
-from tests.tasks.staging_help import query, refusal, rows_of, served
+from tests.kit.serving import served
+from tests.tasks.staging_help import query, refusal, rows_of
 from tests.tasks.traces.tracing_help import counts, rule, run, trace
 
 LINES = [json.dumps(trace(n)) for n in range(3)]

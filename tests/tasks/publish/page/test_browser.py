@@ -1,6 +1,5 @@
 """Pages in a real browser: the table of samples, screens of every width, keyboard, print, and all pages of a home."""
 
-import threading
 from dataclasses import replace
 
 import pytest
@@ -8,6 +7,7 @@ from playwright.sync_api import expect
 
 from answerkey.flows.pages import page_server
 from answerkey.metrics_core.comparison import Comparison
+from tests.kit.serving import answering
 from tests.tasks.publish.page.browser_help import barriers, compared, html
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, full, page, score
 from tests.tasks.publish.site_help import HOSTILE, decide, made_home
@@ -388,12 +388,8 @@ def address(tmp_path_factory):
     home = made_home(tmp_path_factory.mktemp("viewer"))
     decide(home)
     home.warehouse.publish()
-    with page_server(home, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with answering(page_server(home, 0)) as address:
+        yield f"{address}/"
 
 
 @pytest.mark.real
