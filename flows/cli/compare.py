@@ -387,14 +387,14 @@ def writing(file: Path) -> Iterator[None]:
 
 def print_compared_reports(
     home: Home,
-    report_ids: Sequence[str],
+    reports: Sequence[Report],
+    gates: Sequence[ReleaseVerdict],
     *,
     as_json: bool,
-    gated: bool = False,
     all_fields: bool = False,
     old_is_first: bool = False,
-) -> int:
-    """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`.
+) -> None:
+    """Print reports with their baseline.
 
     `old_is_first`: nobody named the baseline, and the first of two reports is taken for it.
 
@@ -405,22 +405,19 @@ def print_compared_reports(
 
     from answerkey.flows.cli.layout import show
     from answerkey.tasks.compare.compare import compare_all, stored_comparisons
-    from answerkey.tasks.gate.verdicts import exit_code, stored_verdicts
     from answerkey.tasks.publish.text import first_is_old
-    from answerkey.tasks.reports.report import read_reports
 
-    pairs, gates = stored_comparisons(home, report_ids), stored_verdicts(home, report_ids)
+    report_ids = [report.report_id for report in reports]
+    pairs = stored_comparisons(home, report_ids)
     if all_fields and pairs:
         both = [(pair.old, pair.new) for pair in pairs]
         pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
-    reports = read_reports(home, report_ids)
     if pairs and old_is_first and not as_json:
         show(escape(first_is_old(*(report.release for report in reports))))
     # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule.
     compared = {report_id for pair in pairs if pair.is_complete for report_id in (pair.old, pair.new)}
     brief = compared == {report.report_id for report in reports if report.status == "COMPLETE"} == set(report_ids)
     _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, brief=brief)
-    return exit_code(gates, asked=gated)
 
 
 def _print_against(

@@ -30,6 +30,7 @@ from answerkey.metrics_core.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
 _MARGIN = 0.02
@@ -124,21 +125,20 @@ def print_result(
     """
     from answerkey.flows.cli.compare import print_compared_reports
     from answerkey.flows.cli.tables import print_reports
-    from answerkey.tasks.gate.verdicts import EXIT_CODES, stored_verdicts
+    from answerkey.tasks.gate.verdicts import EXIT_CODES, exit_code, stored_verdicts
     from answerkey.tasks.reports.report import read_reports
 
-    code, reports = 0, read_reports(home, result) if result else []
+    reports, gates = (read_reports(home, result), stored_verdicts(home, result)) if result else ([], [])
     # By the gate that is kept for the data set too
-    gated = gated or bool(result and stored_verdicts(home, result))
+    gated = gated or bool(gates)
     compared, two_compared = compared or gated, two_compared and not gated
-    if result and (compared or (two_compared and not as_json)):
-        code = print_compared_reports(
-            home, result, as_json=as_json, gated=gated, all_fields=all_fields, old_is_first=two_compared
-        )
-    elif result or as_json:
+    if reports and (compared or (two_compared and not as_json)):
+        print_compared_reports(home, reports, gates, as_json=as_json, all_fields=all_fields, old_is_first=two_compared)
+    elif reports or as_json:
         print_reports(reports, as_json=as_json, all_fields=all_fields, home=home)
-    if result and not as_json:
-        _print_next(home, result, compared=compared, two_compared=two_compared, gated=gated)
+    if reports and not as_json:
+        _print_next(home, reports, compared=compared, two_compared=two_compared, gated=gated)
+    code = exit_code(gates, asked=gated)
     for report in reports:
         unscored = [one.metric for one in report.overall if not one.n_scored and one.n_failed + one.n_skipped]
         if unscored:
@@ -148,15 +148,14 @@ def print_result(
     return code
 
 
-def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, two_compared: bool, gated: bool) -> None:
+def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_compared: bool, gated: bool) -> None:
     """The commands that go on from these reports, as they can be pasted."""
     from answerkey.flows.cli.layout import show
     from answerkey.metrics_core.llm.untrusted import one_line
     from answerkey.tasks.reports.headline import primary
     from answerkey.tasks.reports.report import labels, newest_others, read_reports
 
-    reports = read_reports(home, report_ids)
-    newest = reports[-1]
+    report_ids, newest = [one.report_id for one in reports], reports[-1]
     # Of one release, the last one that was evaluated before it on the same data set; of several, the first.
     others = [one.report_id for one in reports[:-1]] or newest_others(home, newest.report_id)
     failed = [one.report_id for one in reports if any(score.n_failed for score in one.overall)]

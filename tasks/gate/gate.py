@@ -116,11 +116,12 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
         UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
-    gated = _decided(home, old, new, policy, dataset)
-    if anchor := anchor_of(home, gated):
-        anchored = _decided(home, anchor, gated.new, policy, gated.new.partition("/")[0])
-        sentence = f"{gated.verdict.sentence} Against the anchor {anchored.old}: {anchored.verdict.rules[0].sentence}."
-        gated = replace(gated, verdict=replace(gated.verdict, sentence=sentence))
+    with home.warehouse.reading():
+        gated = _decided(home, old, new, policy, dataset)
+        if anchor := anchor_of(home, gated):
+            anchored = _decided(home, anchor, gated.new, policy, gated.new.partition("/")[0])
+            against = f"Against the anchor {anchored.old}: {anchored.verdict.rules[0].sentence}."
+            gated = replace(gated, verdict=replace(gated.verdict, sentence=f"{gated.verdict.sentence} {against}"))
     store_verdict(home, gated)
     return gated
 

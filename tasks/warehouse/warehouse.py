@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Timer
@@ -100,12 +101,16 @@ class WarehouseFile:
 
     @contextmanager
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only session; several may read at once.
+        """A read-only session; several may read at once. One within another shares the file that this has open.
 
         Raises:
             UserError: there is no warehouse yet, another version of answerkey made it, or another program has it open
                 for writing.
         """
+        if opened := _reading.get({}).get((os.getpid(), self)):
+            with self._cursor(opened) as connection:
+                yield connection
+            return
         if not self.exists():
             raise nothing_here(self.folder)
         # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it
@@ -231,14 +236,16 @@ class WarehouseFile:
         instance = _spare.pop(os.getpid(), None) or session()
         try:
             _attach(instance, to_read or self.file, wait_s, "(READ_ONLY)" if to_read else "")
-            with instance.cursor() as connection:
-                limited(connection, self.folder)
-                connection.execute("USE warehouse; SET enable_progress_bar = false")
+            with self._cursor(instance) as connection:
                 version = version_of(connection)
                 check_version(self.folder, version)
                 if to_read and not version:
                     raise nothing_here(self.folder)
-                yield connection
+                token = _reading.set({**_reading.get({}), (os.getpid(), self): instance} if to_read else {})
+                try:
+                    yield connection
+                finally:
+                    _reading.reset(token)
             instance.execute("DETACH warehouse")
         except BaseException:
             instance.close()
@@ -247,6 +254,16 @@ class WarehouseFile:
         if not (self.folder / "spill").exists():
             _spare[os.getpid()] = instance
 
+    @contextmanager
+    def _cursor(self, instance: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+        with instance.cursor() as connection:
+            limited(connection, self.folder)
+            connection.execute("USE warehouse; SET enable_progress_bar = false")
+            yield connection
+
+
+_reading: ContextVar[Mapping[tuple[int, WarehouseFile], duckdb.DuckDBPyConnection]] = ContextVar("_reading")
+"""By process and warehouse, the instance of DuckDB that a session has open to read."""
 
 _spare: dict[int, duckdb.DuckDBPyConnection] = {}
 """By process, an instance of DuckDB with no file open: to start one takes longer than all else in a short session."""

@@ -212,6 +212,13 @@ for connection in (scratch(Path()), duckdb.connect()):
     assert done.stdout.splitlines() == ["[(False,)]", "[(False,)]", "[(True,)]"]
 
 
+def test_a_session_within_another_shares_the_file_that_it_has_open(home):
+    with home.warehouse.reading() as outer, home.warehouse.reading() as inner:
+        outer.execute("CREATE TABLE memory.note AS SELECT 1")
+        assert inner.execute("FROM memory.note").fetchall() == [(1,)]
+        outer.execute("DROP TABLE memory.note")
+
+
 def test_a_folder_that_another_machine_works_with_is_refused(home):
     lock = home.local / f"{FILE}.lock"
     assert lock.read_text().split()[0] == os.uname().nodename
