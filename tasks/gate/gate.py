@@ -59,8 +59,8 @@ def read_policy(policy: str) -> Policy:
     Raises:
         UserError: the file cannot be read, is no YAML, or holds no policy; one line a problem.
     """
-    found = read_yaml(policy, "policy")
-    return parse_policy(found.content, found)
+    document = read_yaml(policy, "policy")
+    return parse_policy(document.content, document)
 
 
 def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy | None:
@@ -79,13 +79,13 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
         return None
     if not baseline:
         raise UserError("a policy needs a baseline: name the release that the new one is to replace")
-    read = read_policy(policy)
-    check_fields(read, metrics)
-    fields = {f"{metric.name}.{one.name}": one for metric in metrics for one in metric.fields}
-    _check_directions(read, {name: one.lower_is_better for name, one in fields.items()})
-    ranges = {name: (one.low, one.high) for name, one in fields.items()}
-    check_ranges(read, {LABELLED: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
-    return read
+    rules = read_policy(policy)
+    check_fields(rules, metrics)
+    fields = {f"{metric.name}.{field.name}": field for metric in metrics for field in metric.fields}
+    _check_directions(rules, {name: field.lower_is_better for name, field in fields.items()})
+    ranges = {name: (field.low, field.high) for name, field in fields.items()}
+    check_ranges(rules, {LABELLED: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
+    return rules
 
 
 def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
@@ -95,11 +95,12 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
         UserError: it names a field that the run will not have. Labels and the scores of other tools are in the data,
             so nothing is said of theirs.
     """
-    known = [f"{metric.name}.{one.name}" for metric in metrics for one in metric.fields]
-    measured = {metric.name for metric in metrics}
+    fields = [f"{metric.name}.{field.name}" for metric in metrics for field in metric.fields]
+    # A metric that the run computes may have the name of scores that other tools bring
+    unchecked = FROM_THE_DATA - {metric.name for metric in metrics}
     for name in policy.fields:
-        if name not in known and name.partition(".")[0] not in FROM_THE_DATA - measured:
-            hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+        if name not in fields and name.partition(".")[0] not in unchecked:
+            hint = did_you_mean(name, fields) or f"; it has {', '.join(fields)}"
             raise UserError(f"policy: {name}: this run will have no such field{hint}")
 
 
@@ -116,66 +117,77 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
         UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
+    # One session, so that both decisions are about the same tables
     with home.warehouse.reading():
-        gated = _decided(home, old, new, policy, dataset)
-        if anchor := anchor_of(home, gated):
-            anchored = _decided(home, anchor, gated.new, policy, gated.new.partition("/")[0])
-            against = f"Against the anchor {anchored.old}: {anchored.verdict.rules[0].sentence}."
-            gated = replace(gated, verdict=replace(gated.verdict, sentence=f"{gated.verdict.sentence} {against}"))
-    store_verdict(home, gated)
-    return gated
+        release = _decide(home, old, new, policy, dataset)
+        if anchor := anchor_of(home, release):
+            anchored = _decide(home, anchor, release.new, policy, release.new.partition("/")[0])
+            difference = anchored.verdict.rules[0].sentence
+            sentence = f"{release.verdict.sentence} Against the anchor {anchored.old}: {difference}."
+            release = replace(release, verdict=replace(release.verdict, sentence=sentence))
+    store_verdict(home, release)
+    return release
 
 
-def _check_known(policy: Policy, before: Report, after: Report) -> None:
-    """Tell a field that neither report has from one that no metric has at all.
+def _check_spelling(policy: Policy, old_report: Report, new_report: Report) -> None:
+    """Refuse a field that no metric has.
 
     Raises:
         UserError: a field is misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
     """
-    there = {*before.names, *after.names}
+    reported = {*old_report.names, *new_report.names}
     for name in policy.fields:
         metric, _, field = name.partition(".")
-        if name in there or metric == LABEL or (hint := did_you_mean(name, there)) == "":
+        hint = did_you_mean(name, reported)
+        # Labels come with the data; a field that resembles none of the reports' is not a slip of the pen
+        if name in reported or metric == LABEL or not hint:
             continue
-        if metric not in METRICS or field not in [one.name for one in create([metric])[0].fields]:
+        if metric not in METRICS or field not in [known.name for known in create([metric])[0].fields]:
             raise UserError(f"{name}: neither report has such a field{hint}")
 
 
-def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> ReleaseVerdict:
+def _decide(home: Home, old: str, new: str, policy: Policy, dataset: str) -> ReleaseVerdict:
     if not is_known(home, old):
         new = report_named(home, new, dataset, policy.fields)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
         sentence = f"It cannot be decided whether {new} may ship: {sentence}"
         return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
-    before, after = _reports(home, old, new, dataset, policy)
-    _check_known(policy, before, after)
-    verdict = apply_policy(*evidence(home, before, after, policy))
-    n_releases = releases_held_against(home, before, after)
+    old_report, new_report = _read_reports(home, old, new, dataset, policy)
+    _check_spelling(policy, old_report, new_report)
+    verdict = apply_policy(*evidence(home, old_report, new_report, policy))
+
+    # Nothing corrects for earlier releases, so the reader is told of them
+    n_releases = releases_held_against(home, old_report, new_report)
     sentence = verdict.sentence
     if n_releases > 1:
         sentence += (
-            f" {n_releases:,} releases, or versions of their answers, were held against {before.release} so far, and "
-            "each verdict has the error rate of one."
+            f" {n_releases:,} releases, or versions of their answers, were held against {old_report.release} so far, "
+            "and each verdict has the error rate of one."
         )
     verdict = replace(verdict, sentence=sentence, n_releases=n_releases)
-    return ReleaseVerdict(before.report_id, after.report_id, policy, verdict)
+    return ReleaseVerdict(old_report.report_id, new_report.report_id, policy, verdict)
 
 
-def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
-    """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
-    before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    _check_directions(policy, {name: after.lower_is_better(name) for name in policy.fields if name in after.names})
+def _read_reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
+    """Read both reports, and check the directions and limits of the rules by the ranges of their fields.
+
+    Raises:
+        UserError: they are one report, or about two data sets; or a rule cannot be met, or not be broken.
+    """
+    old_report, new_report = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
+    reported = [name for name in policy.fields if name in new_report.names]
+    _check_directions(policy, {name: new_report.lower_is_better(name) for name in reported})
     ranges = {}
     for name in policy.fields:
         metric = name.partition(".")[0]
-        kind, ends = after.kind(metric), after.range(name)
+        kind, ends = new_report.kind(metric), new_report.range(name)
         # Another release may exceed the range that was seen in given scores, but not that of shares
         is_share = kind == "given" and metric not in USAGE_METRICS and ends == (0.0, 1.0)
         if name == LABELLED or kind not in ("", "given") or is_share:
             ranges[name] = ends
     check_ranges(policy, ranges)
-    return before, after
+    return old_report, new_report
 
 
 def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
@@ -191,90 +203,107 @@ def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
 
 
 def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Policy, Evidence]:
-    """All that is known of the fields that `policy` names, and the policy with the rules that this calls for.
+    """Gather what is known of the fields that `policy` names, and add the rules that this calls for.
 
-    The primary rule is about people where the labels of both releases allow for that, and fields that the offline judge
-    scored get a rule about its depth. A field that has no scores gets the reason.
+    Returns:
+        The policy, whose primary rule is about people where the labels of both releases allow for that, with a rule on
+        depth for each field that the offline judge scored; and the evidence. A field without scores has the reason.
     """
+    # The scores of each field and slice, with the labels that people gave to the same answers
     samples = pair_samples(home, old, new)
-    fields = {name: _field(samples, name, policy) for name in policy.fields}
-    masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     drawn = drawn_labels(home, old.report_id, new.report_id)
-    correct = (drawn.old, drawn.new) if drawn else samples.labels()
-    scores = {
-        (name, slice_): _column(
-            samples, fields[name], slice_, masks, correct if is_checked(policy, name, _basis(new, name)) else None,
-            drawn,
-        )
-        for name, slice_ in policy.needs
-    }  # fmt: skip
+    labels = (drawn.old, drawn.new) if drawn else samples.labels()
+    fields = {name: _field(samples, name, policy) for name in policy.fields}
     bases = {name: _basis(new, name) for name in policy.fields}
-    asked = drawn is not None and drawn.queue.policy.primary.field == policy.primary.field
-    if policy.primary.kind == "difference" and (asked or bases[policy.primary.field] == "judge"):
-        drawn_so = policy.labels == "random"
-        policy = policy.by_people() if people_decide(scores[policy.primary.field, ALL], drawn=drawn_so) else policy
+    members = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
+    scores: dict[tuple[str, str], PairedScores | Missing] = {}
+    for name, slice_ in policy.needs:
+        field_labels = labels if is_checked(policy, name, bases[name]) else None
+        scores[name, slice_] = _scores_on_slice(samples, fields[name], slice_, members, field_labels, drawn)
+
+    # People decide where they labelled enough: for the field that a queue was drawn for, and for judges
+    primary = policy.primary.field
+    is_queued = drawn is not None and drawn.queue.policy.primary.field == primary
+    if policy.primary.kind == "difference" and (is_queued or bases[primary] == "judge"):
+        is_random = policy.labels == "random"
+        policy = policy.by_people() if people_decide(scores[primary, ALL], drawn=is_random) else policy
+
+    # The offline judge decides only on answers like those that it was trained on
     depth = {name: depths for name in policy.fields if (depths := _depth(samples, name))}
-    judged = [rule.field for rule in policy.rules if rule.kind in SCORE_KINDS]
-    policy = policy.with_depth([name for name in dict.fromkeys(judged) if name in depth])
+    scored = dict.fromkeys(rule.field for rule in policy.rules if rule.kind in SCORE_KINDS)
+    policy = policy.with_depth([name for name in scored if name in depth])
+
+    # What speaks against the numbers: vetoes, which make rules INCOMPLETE, and notes
     checks = [check for check in (check_judges, *CHECKS) if drawn is None or check is not labels_selected]
     objections = [objection for check in checks for objection in check(samples, policy)]
-    objections += _of_draw(drawn, policy) if drawn else ()
-    objections += _of_few(fields, policy)
+    objections += _draw_objections(drawn, policy) if drawn else ()
+    objections += _few_samples_notes(fields, policy)
     vetoes: dict[str, tuple[str, ...]] = {}
-    for veto in objections:
-        if isinstance(veto, Veto):
-            vetoes[veto.field] = (*vetoes.get(veto.field, ()), veto.reason)
+    for objection in objections:
+        if isinstance(objection, Veto):
+            vetoes[objection.field] = (*vetoes.get(objection.field, ()), objection.reason)
+
     return policy, Evidence(
         *samples.names,
-        scores,
-        {name: field.coverage(samples.names) for name, field in fields.items() if isinstance(field, PairedField)},
-        {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.rule("kappa", name)},
-        None if samples.clusters is None else samples.clusters.astype(np.intp),
-        vetoes,
-        tuple(note for note in objections if isinstance(note, str)),
-        bases,
-        depth,
+        scores=scores,
+        coverage={
+            name: field.coverage(samples.names) for name, field in fields.items() if isinstance(field, PairedField)
+        },
+        calibrations={
+            name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.rule("kappa", name)
+        },
+        clusters=None if samples.clusters is None else samples.clusters.astype(np.intp),
+        vetoes=vetoes,
+        notes=tuple(note for note in objections if isinstance(note, str)),
+        bases=bases,
+        depth=depth,
     )
 
 
-def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
-    """How the labels were drawn, and a veto where people cannot judge more questions than may lack a number."""
+def _draw_objections(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
+    """Say how the labels were drawn, and veto them if people cannot judge more questions than may lack a number."""
     yield drawn.sentence
     if drawn.n_untold > (1 - policy.coverage) * drawn.n_drawn:
         reason = f"people cannot judge {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
         yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
 
 
-def _of_few(fields: Mapping[str, PairedField | Missing], policy: Policy) -> Iterator[str]:
-    """A note on each field without a highest value whose mean a rule reads from few samples."""
+def _few_samples_notes(fields: Mapping[str, PairedField | Missing], policy: Policy) -> Iterator[str]:
+    """Yield a note on each field without a highest value whose mean a rule reads from few samples."""
     for name in dict.fromkeys(rule.field for rule in policy.rules if rule.kind in SCORE_KINDS and not rule.share):
         field = fields[name]
-        n = int(np.isfinite(field.columns.new).sum()) if isinstance(field, PairedField) and field.limits else ENOUGH
-        if n < ENOUGH:
-            yield few_samples_note(name, n)
+        if isinstance(field, PairedField) and field.limits:
+            n_samples = int(np.isfinite(field.columns.new).sum())
+            if n_samples < ENOUGH:
+                yield few_samples_note(name, n_samples)
 
 
 def _basis(report: Report, name: str) -> Basis:
+    """Return what a field's scores rest on."""
     metric = name.partition(".")[0]
-    kind = report.kind(metric)
-    return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
+    if metric == LABEL:
+        return "people"
+    bases: Mapping[str, Basis] = {"judge": "judge", "given": "given"}
+    return bases.get(report.kind(metric), "text")
 
 
 def _depth(samples: PairedSamples, name: str) -> tuple[Depth, ...]:
-    """How many verdicts the offline judge flags in each report; empty where it did not give them all."""
-    metric, depths = name.partition(".")[0], []
-    for report, shown in zip((samples.old, samples.new), samples.names, strict=True):
+    """Count the verdicts that the offline judge flags in each report; empty where it did not give them all."""
+    metric = name.partition(".")[0]
+    depths = []
+    for report, report_name in zip((samples.old, samples.new), samples.names, strict=True):
         if OFFLINE_ALONE not in str(report.manifest["signatures"].get(metric)):
             return ()
         counts = noted(report.manifest, "out_of_depth").get(metric, {"why": {}})
-        n = counts.get("of") or (score.n_scored if (score := report.score(name)) else 0)
-        why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
-        depths.append(Depth(shown, n, sum(counts["why"].values()), why))
+        score = report.score(name)
+        n_verdicts = counts.get("of") or (score.n_scored if score else 0)
+        reasons = sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0]))
+        depths.append(Depth(report_name, n_verdicts, sum(counts["why"].values()), most_frequent(reasons)))
     return tuple(depths)
 
 
 def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
-    """Whether the judges of both releases are the same, and decided something."""
+    """Check that the judges of both releases are the same, and decided something."""
     for name in policy.fields:
         metric = name.partition(".")[0]
         yield from (Veto(name, reason) for reason in judge_vetoes(samples, metric))
@@ -282,40 +311,43 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
 
 
 def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | Missing:
+    """Return the scores of a field in both releases, or why there are none. More is better in them."""
     metric = name.partition(".")[0]
     for report in (samples.old, samples.new):
         if name not in report.names:
             hint = did_you_mean(name, report.names) or f"; it has {', '.join(report.names)}"
             return Missing(f"{report.report_id} has no such field{hint}")
-    if why := differing_methods(samples.old, samples.new).get(metric):
-        return Missing(f"{why}; evaluate both releases with the same settings")
+    if difference := differing_methods(samples.old, samples.new).get(metric):
+        return Missing(f"{difference}; evaluate both releases with the same settings")
     if name == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; use bleu.bleu")
     columns, unscored = samples.scores(name), samples.unscored(name)
     low, high = samples.range(name)
     if samples.new.lower_is_better(name):
-        # More is better in a gate.
         low, high, columns = -high, -low, replace(columns, old=-columns.old, new=-columns.new)
     return PairedField.of(columns, unscored, samples.changed_for(metric), low, high)
 
 
-def _column(
+def _scores_on_slice(
     samples: PairedSamples,
     field: PairedField | Missing,
     slice_: str,
-    masks: dict[str, tuple[Mask, Mask]],
-    correct: tuple[Floats, Floats] | None,
-    drawn: DrawnLabels | None = None,
+    members: Mapping[str, tuple[Mask, Mask]],
+    labels: tuple[Floats, Floats] | None,
+    drawn: DrawnLabels | None,
 ) -> PairedScores | Missing:
-    """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample.
+    """Return the scores of a field on a slice.
 
-    `correct`: human labels of both releases, if they are about what the field measures; `drawn`: their queue, if any.
+    Args:
+        members: by slice, the samples that belong to it by the data of the old and of the new release.
+        labels: of both releases, if they are about what the field measures; `drawn`: their queue, if any.
     """
     if isinstance(field, Missing):
         return field
-    if slice_ not in masks:
-        hint = did_you_mean(slice_, masks) or "; evaluate with --slice, or with samples that have slices"
+    if slice_ not in members:
+        hint = did_you_mean(slice_, members) or "; evaluate with --slice, or with samples that have slices"
         return Missing(f"the two reports have no slice {slice_} in common{hint}")
-    in_old, in_new = masks[slice_]
-    inside = np.where(samples.in_old, in_old, in_new)
-    return field.scores(inside, correct, drawn.draw if drawn else None, asked=drawn.asked if drawn else None)
+    # The old release says what belongs to a slice, as far as it has the sample
+    in_old, in_new = members[slice_]
+    is_member = np.where(samples.in_old, in_old, in_new)
+    return field.scores(is_member, labels, drawn.draw if drawn else None, asked=drawn.asked if drawn else None)
