@@ -103,44 +103,49 @@ def calibrate(
     metric, _, field = name.partition(".")
     if not metric or not field:
         raise UserError(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
-    given = read_labels(labels, mapping)[0] if labels else []
-    if any(row.score is not None for row in given):
+    label_rows = read_labels(labels, mapping)[0] if labels else []
+    # A file with scores of its own needs no report
+    if any(row.score is not None for row in label_rows):
         rows = [
-            LabelledScore(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.repeat, r.second)
-            for r in given
+            LabelledScore(
+                row.sample_id, row.release or "all", row.score, row.label, row.cluster, row.repeat, row.second
+            )
+            for row in label_rows
         ]
-        return _calibrated(name, f"{metric}|{STORED}", (), labels, rows)
-    found, signature, rows = labelled_scores(home, name, reports, labels, given)
-    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or OWN_LABELS, rows)
+        return _calibration(name, f"{metric}|{STORED}", (), labels, rows)
+    scored, signature, rows = labelled_scores(home, name, reports, labels, label_rows)
+    report_ids = tuple(report.report_id for report in scored)
+    return _calibration(name, signature, report_ids, labels or OWN_LABELS, rows)
 
 
 def labelled_scores(
-    home: Home, name: str, reports: Sequence[str], labels: str, given: Sequence[LabelRow]
+    home: Home, name: str, reports: Sequence[str], labels: str, label_rows: Sequence[LabelRow]
 ) -> tuple[list[Report], str, list[LabelledScore]]:
-    """The reports, the signature that they share, and the scores of METRIC.FIELD `name`.
+    """Read the reports, the signature that they share, and the scores of METRIC.FIELD `name`.
 
-    The labels are those that came with the answers, or those `given` by the file `labels`.
+    The labels are those that came with the answers, or `label_rows`, those of the file `labels`.
 
     Raises:
         UserError: no such report or field, several signatures, or no label is about an answer of the reports.
     """
     metric, _, field = name.partition(".")
-    ids = [report_named(home, one, fields=[name]) for one in reports] or latest_run(home)
-    found = read_reports(home, list(dict.fromkeys(ids)))
-    signature = _signature(found, name)
+    ids = [report_named(home, report, fields=[name]) for report in reports] or latest_run(home)
+    scored = read_reports(home, list(dict.fromkeys(ids)))
+    signature = _signature(scored, name)
     with home.warehouse.reading() as warehouse:
-        rows = [row for report in found for row in _scores(warehouse, report, metric, field)]
-    return found, signature, _with_labels(rows, given, labels, found) if labels else rows
+        rows = [row for report in scored for row in _scores(warehouse, report, metric, field)]
+    return scored, signature, _with_labels(rows, label_rows, labels, scored) if labels else rows
 
 
 def _signature(reports: Sequence[Report], name: str) -> str:
-    """The one signature of the metric in all reports."""
+    """Return the signature that the metric has in all reports."""
     metric = name.partition(".")[0]
     if not reports:
         raise UserError(f"{name}: there is no report; run `answerkey evaluate` first")
     for report in reports:
         if name not in report.names:
             raise UserError(f"{name}: {report.report_id} has {', '.join(report.names)}")
+    # Scores of two judges cannot be calibrated as one
     by_signature = {report.manifest["signatures"][metric]: report.report_id for report in reversed(reports)}
     if len(by_signature) > 1:
         raise UserError(f"{metric}: {' and '.join(by_signature.values())} were not scored in the same way; name one")
@@ -153,67 +158,71 @@ def _scores(warehouse: duckdb.DuckDBPyConnection, report: Report, metric: str, f
 
 
 def _with_labels(
-    rows: list[LabelledScore], given: Sequence[LabelRow], file: str, reports: Sequence[Report]
+    rows: list[LabelledScore], label_rows: Sequence[LabelRow], file: str, reports: Sequence[Report]
 ) -> list[LabelledScore]:
-    """The rows with the labels of the file instead of their own, and one without a score for any other label."""
-    given = _as_reports_spell_ids(given, rows, file)
-    labels = {(row.release, row.sample_id, row.repeat): row for row in given}
-    if len(reports) > 1 and any(not row.release for row in given):
+    """Give the rows the labels of the file instead of their own, and add one without a score for any other label."""
+    label_rows = _as_reports_spell_ids(label_rows, rows, file)
+    if len(reports) > 1 and any(not row.release for row in label_rows):
         raise UserError(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
-    only = reports[0].release if len(reports) == 1 else ""
-    known = {(row.release, row.sample_id, row.repeat) for row in rows}
-    strange = [row for row in given if (row.release or only, row.sample_id, row.repeat) not in known]
-    if len(strange) == len(given):
-        ids = f"the first is {strange[0].sample_id!r}, and an id of the reports {min(row.sample_id for row in rows)!r}"
+    # A file about a single report need not name its release
+    release = reports[0].release if len(reports) == 1 else ""
+    scored = {(row.release, row.sample_id, row.repeat) for row in rows}
+    unscored = [row for row in label_rows if (row.release or release, row.sample_id, row.repeat) not in scored]
+    if len(unscored) == len(label_rows):
+        report_id = min(row.sample_id for row in rows)
+        ids = f"the first is {unscored[0].sample_id!r}, and an id of the reports {report_id!r}"
         raise UserError(f"{file}: no label is about an answer of these reports; {ids}; map the column with --map id=")
+    labels = {(row.release, row.sample_id, row.repeat): row for row in label_rows}
     merged = []
     for row in rows:
         key = (row.sample_id, row.repeat)
-        label = labels.get((row.release, *key)) or (labels.get(("", *key)) if only else None)
+        label = labels.get((row.release, *key)) or (labels.get(("", *key)) if release else None)
         correct, second = (label.label, label.second) if label else (None, None)
         merged.append(replace(row, correct=correct, second=second))
     return merged + [
-        LabelledScore(row.sample_id, row.release or only, None, row.label, row.cluster, row.repeat) for row in strange
+        LabelledScore(row.sample_id, row.release or release, None, row.label, row.cluster, row.repeat)
+        for row in unscored
     ]
 
 
-def _as_reports_spell_ids(given: Sequence[LabelRow], rows: Sequence[LabelledScore], file: str) -> list[LabelRow]:
+def _as_reports_spell_ids(label_rows: Sequence[LabelRow], rows: Sequence[LabelledScore], file: str) -> list[LabelRow]:
     """Return the labels with the ids of the reports, where the file spells these otherwise."""
-    ids = by_plain_id(row.sample_id for row in given)
+    ids = by_plain_id(row.sample_id for row in label_rows)
     spellings = respelled(ids, by_plain_id(row.sample_id for row in rows))
     if spellings:
-        spelling, known = next(iter(spellings.items()))
-        _log.info(f"{file}: {len(spellings):,} ids are spelled otherwise in the reports: {spelling!r} is {known!r}")
-    return [replace(row, sample_id=spellings.get(row.sample_id, row.sample_id)) for row in given]
+        spelling, report_id = next(iter(spellings.items()))
+        _log.info(f"{file}: {len(spellings):,} ids are spelled otherwise in the reports: {spelling!r} is {report_id!r}")
+    return [replace(row, sample_id=spellings.get(row.sample_id, row.sample_id)) for row in label_rows]
 
 
-def _calibrated(
+def _calibration(
     name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[LabelledScore]
 ) -> Calibration:
-    both = [row for row in rows if row.score is not None and row.correct is not None]
-    if not both:
+    labelled = [row for row in rows if row.score is not None and row.correct is not None]
+    if not labelled:
         raise UserError(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
-    labelled = Labelled(
-        [float(row.score or 0) for row in both],
-        [bool(row.correct) for row in both],
-        [row.release for row in both],
-        [row.cluster for row in both],
-        [row.second for row in both],
+    agreement_rows = Labelled(
+        [float(row.score or 0) for row in labelled],
+        [bool(row.correct) for row in labelled],
+        [row.release for row in labelled],
+        [row.cluster for row in labelled],
+        [row.second for row in labelled],
     )
-    releases = dict.fromkeys(row.release for row in both) if report_ids else {}
+    # A file has only the answers that somebody labelled, so it has no mean to correct
+    releases = dict.fromkeys(row.release for row in labelled) if report_ids else {}
     return Calibration(
         name,
         signature,
         report_ids,
         labels,
-        tuple(human_agreement(labelled)),
+        tuple(human_agreement(agreement_rows)),
         tuple(_corrected(release, [row for row in rows if row.release == release]) for release in releases),
         sum(row.score is None and row.correct is not None for row in rows),
     )
 
 
 def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
-    """PPI++ over all answers of a release that have a score."""
+    """Correct the mean of all answers of a release that have a score (PPI++)."""
     scored = [row for row in rows if row.score is not None]
     scores = np.array([row.score for row in scored], np.float64)
     clusters = [row.cluster for row in scored]
@@ -227,27 +236,27 @@ def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
 def by_own_labels(
     warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str]
 ) -> dict[str, CorrectedMean]:
-    """By METRIC.FIELD of `names`: the mean of the human labels of the report, estimated where a part of it is labelled.
+    """Estimate the mean human label of a report of which a part is labelled, by each METRIC.FIELD of `names`.
 
     Empty where no answer has a label, and where so many have one that their own mean is used.
     """
-    own = next((score for score in report.overall if score.metric == LABEL), None)
-    if own is None or not 0 < own.n_scored < MOST_LABELLED * own.n_total:
+    labels = next((score for score in report.overall if score.metric == LABEL), None)
+    if labels is None or not 0 < labels.n_scored < MOST_LABELLED * labels.n_total:
         return {}
-    known = {score.name for score in report.overall if score.metric != LABEL and score.n_scored}
-    found = {}
-    for name in (name for name in names if name in known):
+    scored = {score.name for score in report.overall if score.metric != LABEL and score.n_scored}
+    means = {}
+    for name in (name for name in names if name in scored):
         metric, _, field = name.partition(".")
         rows = _scores(warehouse, report, metric, field)
         if any(row.score is not None and row.correct is not None for row in rows):
-            found[name] = _corrected(report.release, rows)
-    return found
+            means[name] = _corrected(report.release, rows)
+    return means
 
 
-def columns_of(found: Calibration, part: HumanAgreement) -> dict[str, Any]:
-    """One part as the columns of the table `calibrations`, by name; also what --json prints."""
+def columns_of(calibration: Calibration, part: HumanAgreement) -> dict[str, Any]:
+    """Return one part as the columns of the table `calibrations`, by name; also what --json prints."""
     agreed, ceiling = part.agreement, part.ceiling
-    corrected = next((one for one in found.corrected if one.release == part.release), None)
+    corrected = next((mean for mean in calibration.corrected if mean.release == part.release), None)
     estimates = {
         "accuracy": agreed and agreed.accuracy,
         "kappa": agreed and agreed.kappa,
@@ -270,6 +279,7 @@ def columns_of(found: Calibration, part: HumanAgreement) -> dict[str, Any]:
         "n_unlabelled": corrected.corrected.unlabelled if corrected else None,
         "ppi_weight": corrected.corrected.weight if corrected else None,
     }
+    # Each estimate is three columns
     for name, estimate in estimates.items():
         interval = estimate.interval if estimate else None
         row[name] = estimate.value if estimate else None
@@ -277,16 +287,19 @@ def columns_of(found: Calibration, part: HumanAgreement) -> dict[str, Any]:
     return row
 
 
-def store_calibration(home: Home, found: Calibration) -> None:
+def store_calibration(home: Home, calibration: Calibration) -> None:
     """Write a calibration, one row over all releases and one for each. Older ones stay, and the newest counts."""
-    metric, _, field = found.name.partition(".")
-    about = {
-        "metric": metric, "field": field, "signature": found.signature, "report_ids": list(found.report_ids),
-        "labels": found.labels,
-    }  # fmt: skip
+    metric, _, field = calibration.name.partition(".")
+    common = {
+        "metric": metric,
+        "field": field,
+        "signature": calibration.signature,
+        "report_ids": list(calibration.report_ids),
+        "labels": calibration.labels,
+    }
     with home.warehouse.writing() as warehouse:
-        for part in found.parts:
-            row = {**about, **columns_of(found, part)}
+        for part in calibration.parts:
+            row = {**common, **columns_of(calibration, part)}
             places = ", ".join("?" * len(row))
             warehouse.execute(
                 f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {places})", list(row.values())
@@ -294,28 +307,28 @@ def store_calibration(home: Home, found: Calibration) -> None:
 
 
 def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
-    """The newest calibration of METRIC.FIELD `name` on the release of each report, with the signature it has there.
+    """Find the newest calibration of METRIC.FIELD `name` on the release of each report, with its signature there.
 
     A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
     releases does not count: a judge may be kind to one release and hard on another.
     """
-    how = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
-    return tuple(_calibration_of(home, report, name, how) for report in reports)
+    remedy = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
+    return tuple(_calibration_of(home, report, name, remedy) for report in reports)
 
 
-def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrated | Missing:
+def _calibration_of(home: Home, report: Report, name: str, remedy: str) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
-    about = {"metric": metric, "field": field, "signature": signature, "release": report.release}
-    rows = home.rows(_SQL["newest"], about)
+    key = {"metric": metric, "field": field, "signature": signature, "release": report.release}
+    rows = home.rows(_SQL["newest"], key)
     if not rows or signature is None:
-        return Missing(f"it was never calibrated; {how}")
+        return Missing(f"it was never calibrated; {remedy}")
     [(release, calibrated, n, kappa, low, high, labels)] = rows
     if calibrated != signature:
-        what = ", ".join(str(change) for change in signature_changes(calibrated, signature))
-        return Missing(f"its calibration on answers of {release} has expired ({what}); {how}")
+        changes = ", ".join(map(str, signature_changes(calibrated, signature)))
+        return Missing(f"its calibration on answers of {release} has expired ({changes}); {remedy}")
     if release != report.release:
-        return Missing(f"it was calibrated on answers of {release}, and not on those of {report.release}; {how}")
+        return Missing(f"it was calibrated on answers of {release}, and not on those of {report.release}; {remedy}")
     source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
     interval = None if low is None else Interval(low, high, "delta-log-t")
     return Calibrated(release, None if kappa is None else Estimate(kappa, interval), n, source)

@@ -32,13 +32,14 @@ def counts_in(*texts: str) -> list[tuple[int, int]]:
     >>> counts_in("41/50", "47/50"), counts_in("faq/gpt-4", "47/50")
     ([(41, 50), (47, 50)], [])
     """
+    # As long as one text is the name of a release, these are no counts
     matches = [match for text in texts if (match := _COUNT.fullmatch(text))]
     if len(matches) < len(texts):
         return []
     counts = [(int(match[1]), int(match[2])) for match in matches]
-    for right, n in counts:
-        if right > n or n < 2:
-            raise UserError(f"{right}/{n}: write how many of how many answers were right, for instance 47/50")
+    for n_right, n in counts:
+        if n_right > n or n < 2:
+            raise UserError(f"{n_right}/{n}: write how many of how many answers were right, for instance 47/50")
     return counts
 
 
@@ -53,11 +54,13 @@ def decide_counts(counts: Sequence[tuple[int, int]], *, margin: float | None, le
         UserError: there is no limit, or one that cannot be met or broken.
     """
     *old, new = counts
-    names = [f"{right}/{n}" for right, n in counts]
-    limit, other = (margin, level) if old else (level, margin)
-    if limit is None or limit < 0 or other is not None:
+    names = [f"{n_right}/{n}" for n_right, n in counts]
+    limit, excluded = (margin, level) if old else (level, margin)
+    if limit is None or limit < 0 or excluded is not None:
         option = "--margin X, the largest loss" if old else "--level X, the lowest share"
         raise UserError(f"{' '.join(names)}: give {option} of right answers that you accept, and no other limit")
+
+    # Two counts are of different questions, so nothing is paired; one is decided as its answers would be
     sides = "".join(names[:-1]), names[-1]
     if old:
         rule = PolicyRule("difference", _FIELD, ALL, -limit if limit else 0.0)
@@ -66,6 +69,7 @@ def decide_counts(counts: Sequence[tuple[int, int]], *, margin: float | None, le
         rule = PolicyRule("level", _FIELD, ALL, limit)
         scores = np.repeat([1.0, 0.0], [new[0], new[1] - new[0]])
         evidence = Evidence(*sides, {(_FIELD, ALL): PairedScores(scores, scores, binary=True)}, {}, bases=_BASES)
+
     policy = Policy((rule,))
     check_ranges(policy, {_FIELD: (0.0, 1.0)})
     return ReleaseVerdict(*sides, policy, apply_policy(policy, evidence))

@@ -28,7 +28,7 @@ from answerkey.tasks.labels import (
 )
 from answerkey.tasks.warehouse.home import Home
 
-_SURE_AFTER = 4
+_ESTIMATED_AFTER = 4
 """The analyses after which an estimate of the labels still needed may end the session: earlier ones are too rough."""
 
 
@@ -78,6 +78,7 @@ class LabellingSession:
                 return self._common("waiting")
             self._shown[annotator] = place, time.monotonic()
             answers, settles = self._asked(place, annotator)
+            # Neither order tells which release gave which answer
             Random(f"{self.queue.id} {place} {annotator}").shuffle(answers)
             return self._common("question") | {
                 "place": place,
@@ -86,11 +87,11 @@ class LabellingSession:
                 "settles": settles,
                 "answers": [
                     {
-                        "key": a.sample_key,
-                        "text": a.answer or "",
-                        "labels": sorted(a.labels.values()) if settles else [],
+                        "key": answer.sample_key,
+                        "text": answer.answer or "",
+                        "labels": sorted(answer.labels.values()) if settles else [],
                     }
-                    for a in answers
+                    for answer in answers
                 ],
             }
 
@@ -101,8 +102,8 @@ class LabellingSession:
             UserError: this is no question that the annotator has been shown, or no verdict.
         """
         with self._lock:
-            shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
-            answers, settles = self._asked(place, annotator) if shown else ([], False)
+            is_shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
+            answers, settles = self._asked(place, annotator) if is_shown else ([], False)
             if not answers:
                 raise UserError("label: others have labelled this question in the meantime; nothing was saved")
             if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
@@ -111,7 +112,10 @@ class LabellingSession:
                 raise UserError(f"label: each answer on the screen is one of {', '.join(VERDICTS)}")
             rows = [NewLabel(key, annotator, verdict) for key, verdict in verdicts.items()]  # type: ignore[arg-type]
             add_labels(self.home, rows, self.queue.id, adjudicates=settles)
-            self._questions[place] = [self._labelled(a, annotator, verdicts, settles) for a in self._questions[place]]
+            self._questions[place] = [
+                self._labelled(answer, annotator, verdicts, settles) for answer in self._questions[place]
+            ]
+            # The last label before an analysis brings the analysis
             if all(answer.complete for answers in self._questions.values() for answer in answers):
                 self._load()
 
@@ -142,7 +146,7 @@ class LabellingSession:
         self._questions = {}
         for answer in queued_answers(self.home, self.queue, self.queue.until(drawn)):
             self._questions.setdefault(answer.place, []).append(answer)
-        self._skipped = {(name, at) for name, at in self._skipped if at in self._questions}
+        self._skipped = {(name, place) for name, place in self._skipped if place in self._questions}
 
     def _analyse(self, n_drawn: int) -> None:
         self.n_done = n_drawn
@@ -150,8 +154,8 @@ class LabellingSession:
         rule = self.verdict.verdict.rules[0]
         self.needed = None
         if rule.value is not None and rule.low is not None and rule.high is not None:
-            away = abs(rule.value - self.queue.policy.primary.floor)
-            self.needed = needed_by_width(Interval(rule.low, rule.high, ""), away, n_drawn)
+            distance = abs(rule.value - self.queue.policy.primary.floor)
+            self.needed = needed_by_width(Interval(rule.low, rule.high, ""), distance, n_drawn)
         if self._is_decided() or n_drawn >= self.queue.analyses[-1]:
             self.when_decided(self.verdict)
 
@@ -159,31 +163,29 @@ class LabellingSession:
         return self.verdict is not None and self.verdict.verdict.outcome in ("PASS", "FAIL")
 
     def _is_over(self) -> bool:
-        """Decided, or no label can change that, or too many would be needed."""
+        """Whether the queue is decided, or no label can change that, or too many would be needed."""
         if self._is_decided() or self.n_done >= self.queue.analyses[-1]:
             return True
-        late = self.n_done >= self.queue.analyses[min(_SURE_AFTER, len(self.queue.analyses)) - 1]
-        hopeless = self.needed is None or self.needed > self.queue.analyses[-1]
-        return late and hopeless and not self.going_on
+        is_estimated = self.n_done >= self.queue.analyses[min(_ESTIMATED_AFTER, len(self.queue.analyses)) - 1]
+        is_hopeless = self.needed is None or self.needed > self.queue.analyses[-1]
+        return is_estimated and is_hopeless and not self.going_on
 
     def _open_to(self, annotator: str) -> Iterator[int]:
-        """The places of questions for an annotator: new ones, then skipped ones, then differences to settle."""
-        asked = {place: self._asked(place, annotator) for place in self._questions if self._is_free(place, annotator)}
-        return iter(
-            sorted(
-                (place for place, (answers, _) in asked.items() if answers),
-                key=lambda place: (asked[place][1], (annotator, place) in self._skipped, place),
-            )
-        )
+        """Yield the places of questions for an annotator: new ones, then skipped ones, then differences to settle."""
+        tasks = {place: self._asked(place, annotator) for place in self._questions if self._is_free(place, annotator)}
+        open_places = [place for place, (answers, _) in tasks.items() if answers]
+        yield from sorted(open_places, key=lambda place: (tasks[place][1], (annotator, place) in self._skipped, place))
 
     def _is_free(self, place: int, annotator: str) -> bool:
         """Whether a question is on nobody else's screen; where several label each, it may be."""
         now = time.monotonic()
-        others = [at for name, at in self._shown.items() if name != annotator]
-        return self.queue.annotators > 1 or all(at != place or now - since > self.patience_s for at, since in others)
+        screens = [shown for name, shown in self._shown.items() if name != annotator]
+        return self.queue.annotators > 1 or all(
+            shown_place != place or now - since > self.patience_s for shown_place, since in screens
+        )
 
     def _asked(self, place: int, annotator: str) -> tuple[list[QueuedAnswer], bool]:
-        """The answers to a question that an annotator is to label, and whether that settles a difference of others."""
+        """Return the answers that an annotator is to label, and whether that settles a difference of others."""
         unsettled = [answer for answer in self._questions[place] if not answer.complete]
         differing = [answer for answer in unsettled if self._differs(answer)]
         fresh = [answer for answer in unsettled if answer not in differing and annotator not in answer.labels]
@@ -192,7 +194,7 @@ class LabellingSession:
     def _labelled(
         self, answer: QueuedAnswer, annotator: str, verdicts: Mapping[str, str], settles: bool
     ) -> QueuedAnswer:
-        """An answer with a label that was just kept."""
+        """Return an answer with a label that was just kept."""
         if answer.sample_key not in verdicts:
             return answer
         verdict = verdicts[answer.sample_key]
@@ -208,7 +210,7 @@ class LabellingSession:
         return not answer.complete and enough and len(set(answer.labels.values())) > 1
 
     def _common(self, kind: str) -> dict[str, Any]:
-        """What every page shows: how far the queue is, and what the newest analysis found."""
+        """Return what every page shows: how far the queue is, and what the newest analysis found."""
         n_labelled = sum(all(answer.complete for answer in answers) for answers in self._questions.values())
         verdict = self.verdict.verdict if self.verdict else None
         rule = verdict.rules[0] if verdict else None
@@ -229,18 +231,18 @@ class LabellingSession:
         }
 
     def _agreement(self) -> str:
-        """How well two annotators agree, as part of a sentence; empty for one."""
+        """Say how well two annotators agree, as part of a sentence; empty for one."""
         if self.queue.annotators < 2:
             return ""
         answers = [answer for answers in self._questions.values() for answer in answers]
         pairs = [tuple(a.labels.values())[:2] for a in answers if len(a.labels) > 1]
-        told = [pair for pair in pairs if "cannot tell" not in pair]
-        if not told:
+        decided = [pair for pair in pairs if "cannot tell" not in pair]
+        if not decided:
             return ""
-        same = sum(one == other for one, other in told)
-        found = agreement(*([float(pair[at] == "right") for pair in told] for at in (0, 1)))
-        kappa = f", kappa {found.kappa.value:.2f}" if found.kappa else ""
-        return f"{same:,} of {len(told):,} answers were called the same by two people{kappa}"
+        n_equal = sum(len(set(pair)) == 1 for pair in decided)
+        kappa = agreement(*([float(pair[person] == "right") for pair in decided] for person in (0, 1))).kappa
+        kappa_text = f", kappa {kappa.value:.2f}" if kappa else ""
+        return f"{n_equal:,} of {len(decided):,} answers were called the same by two people{kappa_text}"
 
 
 def _rounded_up(n: int) -> int:

@@ -45,7 +45,7 @@ class LabelRow:
 
 
 def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow], int]:
-    """The labelled rows of a file, in any format that answers can have, and how many rows have no label.
+    """Read the labelled rows of a file, in any format that answers can have; also returns how many have no label.
 
     Args:
         mapping: KEY=PATH pairs, for instance label=meta.annotators.0; a path as for answers.
@@ -55,28 +55,32 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
             same answer.
     """
     paths = _paths(mapping)
-    with TemporaryDirectory() as work:
-        rows = list(AS_IT_STANDS.rows(read(source, Path(work))))
-    found: dict[tuple[str, str, int], LabelRow] = {}
-    unlabelled = 0
-    for raw in rows:
-        where = f"{source}, row {raw.row}"
+    with TemporaryDirectory() as folder:
+        raw_rows = list(AS_IT_STANDS.rows(read(source, Path(folder))))
+    labels: dict[tuple[str, str, int], LabelRow] = {}
+    n_unlabelled = 0
+    for raw in raw_rows:
+        position = f"{source}, row {raw.row}"
         try:
             if raw.record is None:
                 raise ValueError(raw.error)
             row = _row(raw.record, paths)
         except ValueError as error:
-            raise UserError(f"{where}: {error}") from error
+            raise UserError(f"{position}: {error}") from error
         if row is None:
-            unlabelled += 1
-        elif found.setdefault((row.release, row.sample_id, row.repeat), row) is not row:
-            raise UserError(f"{where}: a second label for {row.sample_id} of {row.release or 'all releases'}; keep one")
-    if not found:
+            n_unlabelled += 1
+        # Which of two labels of one answer is right, the file does not say
+        elif labels.setdefault((row.release, row.sample_id, row.repeat), row) is not row:
+            raise UserError(
+                f"{position}: a second label for {row.sample_id} of {row.release or 'all releases'}; keep one"
+            )
+    if not labels:
         raise UserError(f"{source}: no row has a label; name the column with --map label=COLUMN")
-    return list(found.values()), unlabelled
+    return list(labels.values()), n_unlabelled
 
 
 def _paths(mapping: Sequence[str]) -> dict[str, str]:
+    """Return the path of each mapped key."""
     paths = {}
     for pair in mapping:
         key, _, path = pair.partition("=")
@@ -92,6 +96,7 @@ def _row(record: Mapping[str, Any], paths: Mapping[str, str]) -> LabelRow | None
     Raises:
         ValueError: it has no id, or a cell that is not what its column has.
     """
+    # The text of each cell; the first known column counts where none is mapped
     texts = {}
     for key, names in KEYS.items():
         path = paths.get(key) or next((name for name in names if name in record), None)
@@ -106,6 +111,8 @@ def _row(record: Mapping[str, Any], paths: Mapping[str, str]) -> LabelRow | None
     label = truth(texts["label"])
     if label is None:
         return None
+
+    # A score is a number or a word for one; blank cells have none
     score = as_number(texts["score"])
     if score is None and texts["score"].lower() not in NO_LABEL:
         raise ValueError(f"score {texts['score'][:40]!r} is neither a number nor true or false")

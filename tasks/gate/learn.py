@@ -61,7 +61,7 @@ class Learning:
             raise UserError(f"{self.out}: cannot be written: its folder is missing or read-only")
 
 
-def learn(home: Home, asked: Learning, judge: JudgeOptions, run: str) -> Learned:
+def learn(home: Home, plan: Learning, judge: JudgeOptions, run: str) -> Learned:
     """Choose examples for a rubric from the labelled answers of reports; see `learning.learn`.
 
     The file is written only where the examples showed a gain.
@@ -72,26 +72,28 @@ def learn(home: Home, asked: Learning, judge: JudgeOptions, run: str) -> Learned
     Raises:
         UserError: the rubric cannot be used or written, no judge is named, or too few answers have a label.
     """
-    given, rows = _labelled(home, asked, judge)
-    access = Access(key(asked.key_from), ledger=home.ledger, run=run)
+    rubric, rows = _read_labelled(home, plan, judge)
+    access = Access(key(plan.key_from), ledger=home.ledger, run=run)
 
-    def verdicts(tried: Rubric, samples: Sequence[Sample]) -> list[str | None]:
-        return [one.details.get("verdict") for one in _metric(tried, judge, access).measure(samples)]
+    def verdicts(candidate: Rubric, samples: Sequence[Sample]) -> list[str | None]:
+        measurements = _metric(candidate, judge, access).measure(samples)
+        return [measurement.details.get("verdict") for measurement in measurements]
 
-    learned = choose(given, rows, verdicts, asked.most)
-    if learned.rubric == given:
+    learned = choose(rubric, rows, verdicts, plan.most)
+    if learned.rubric == rubric:
         return learned
-    learned = replace(learned, rubric=replace(learned.rubric, version=given.version + 1))
-    if asked.out:
+    # Other examples make another metric, so its scores must not be taken for those of the old one
+    learned = replace(learned, rubric=replace(learned.rubric, version=rubric.version + 1))
+    if plan.out:
         try:
-            Path(asked.out).write_text(learned.rubric.text, encoding="utf-8")
+            Path(plan.out).write_text(learned.rubric.text, encoding="utf-8")
         except OSError as error:
-            raise UserError(f"{asked.out}: cannot be written: {error.strerror or error}") from error
+            raise UserError(f"{plan.out}: cannot be written: {error.strerror or error}") from error
     return learned
 
 
-def estimate_learning(home: Home, asked: Learning, judge: JudgeOptions) -> Cost:
-    """What `learn` will ask and cost at most. No call is made.
+def estimate_learning(home: Home, plan: Learning, judge: JudgeOptions) -> Cost:
+    """Estimate what `learn` will ask and cost at most. No call is made.
 
     Which examples are tried depends on verdicts. This is for a judge that is wrong about every answer until it is shown
     examples: then as many answers as possible are judged again.
@@ -99,52 +101,67 @@ def estimate_learning(home: Home, asked: Learning, judge: JudgeOptions) -> Cost:
     Raises:
         UserError: as `learn`.
     """
-    given, rows = _labelled(home, asked, judge)
-    right = {id(row.sample): row.verdict for row in rows}
+    rubric, rows = _read_labelled(home, plan, judge)
+    true_verdicts = {id(row.sample): row.verdict for row in rows}
     passes: list[Cost] = []
     access = Access(ledger=home.ledger)
 
-    def verdicts(tried: Rubric, samples: Sequence[Sample]) -> list[str | None]:
-        passes.append(estimate_cost(_metric(tried, judge, access), samples))
-        return ["" if tried is given else right[id(sample)] for sample in samples]
+    def verdicts(candidate: Rubric, samples: Sequence[Sample]) -> list[str | None]:
+        passes.append(estimate_cost(_metric(candidate, judge, access), samples))
+        return ["" if candidate is rubric else true_verdicts[id(sample)] for sample in samples]
 
-    choose(given, rows, verdicts, asked.most)
-    calls, known, tokens_in, tokens_out = (
-        sum(getattr(one, name) for one in passes) for name in ("calls", "in_ledger", "tokens_in", "tokens_out")
+    choose(rubric, rows, verdicts, plan.most)
+    return Cost(
+        metric=rubric.name,
+        samples=len(rows),
+        calls=sum(cost.calls for cost in passes),
+        in_ledger=sum(cost.in_ledger for cost in passes),
+        tokens_in=sum(cost.tokens_in for cost in passes),
+        tokens_out=sum(cost.tokens_out for cost in passes),
+        cost_usd=total_usd(passes),
     )
-    return Cost(given.name, len(rows), calls, known, tokens_in, tokens_out, total_usd(passes))
 
 
 def _metric(rubric: Rubric, judge: JudgeOptions, access: Access) -> RubricMetric:
-    """The check of judges asks about the examples, and which these are is the question here."""
+    """Return the metric of a rubric, with these judges."""
+    # The check of judges asks about the examples, and which these are is the question here
     return metric_of(rubric)(judge=judge.model_copy(update={"check": "never"}), access=access)
 
 
-def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric, list[LabelledSample]]:
-    """The rubric, and the labelled answers that it can judge."""
-    asked.check()
-    given = read_rubric(asked.rubric)
-    right, wrong = _ends(given)
-    metric = metric_of(given)(judge=judge)
+def _read_labelled(home: Home, plan: Learning, judge: JudgeOptions) -> tuple[Rubric, list[LabelledSample]]:
+    """Read the rubric, and the labelled answers that it can judge."""
+    plan.check()
+    rubric = read_rubric(plan.rubric)
+    verdict_right, verdict_wrong = _two_verdicts(rubric)
+    metric = metric_of(rubric)(judge=judge)
     metric.check()
-    rows = read_labels(asked.labels, asked.mapping)[0] if asked.labels else []
-    found, _, scores = labelled_scores(home, asked.name, asked.reports, asked.labels, rows)
-    known = {(row.release, row.sample_id, row.repeat): row for row in scores if row.correct is not None}
-    texts = home.rows(_SQL["texts"], {"reports": [report.report_id for report in found]})
+
+    # Labels of the reports' answers
+    label_rows = read_labels(plan.labels, plan.mapping)[0] if plan.labels else []
+    reports, _, scores = labelled_scores(home, plan.name, plan.reports, plan.labels, label_rows)
+    labels = {(row.release, row.sample_id, row.repeat): row for row in scores if row.correct is not None}
+
+    # Their texts, without those that need no judge
+    texts = home.rows(_SQL["texts"], {"reports": [report.report_id for report in reports]})
     labelled = []
-    for release, sample_id, repeat, question, answer, references, context, others in texts:
-        if (row := known.get((release, sample_id, repeat))) is not None:
-            sample = Sample(sample_id, answer, references or (), question, context=context or (), columns=others or {})
-            if fits(given, sample) and metric.without_judge(sample) is None:
-                labelled.append(LabelledSample(sample, right if row.correct else wrong, row.cluster))
-    return given, labelled
+    for release, sample_id, repeat, question, answer, references, context, columns in texts:
+        if (row := labels.get((release, sample_id, repeat))) is not None:
+            sample = Sample(sample_id, answer, references or (), question, context=context or (), columns=columns or {})
+            if fits(rubric, sample) and metric.without_judge(sample) is None:
+                verdict = verdict_right if row.correct else verdict_wrong
+                labelled.append(LabelledSample(sample, verdict, row.cluster))
+    return rubric, labelled
 
 
-def _ends(rubric: Rubric) -> tuple[str, str]:
-    """The verdicts that are worth 1 and 0."""
+def _two_verdicts(rubric: Rubric) -> tuple[str, str]:
+    """Return the verdicts that are worth 1 and 0.
+
+    Raises:
+        UserError: the rubric has several criteria, or other verdicts than these two.
+    """
     if len(rubric.criteria) > 1:
         raise UserError(f"{rubric.source}: labels are about one criterion, so --learn needs a rubric with one")
-    by_value = {value: label for label, value in rubric.scale}
-    if len(rubric.scale) != 2 or by_value.keys() != {0.0, 1.0}:
+    verdicts = {value: label for label, value in rubric.scale}
+    if len(rubric.scale) != 2 or verdicts.keys() != {0.0, 1.0}:
         raise UserError(f"{rubric.source}: labels are true or false, so --learn needs a scale of two, like yes/no")
-    return by_value[1.0], by_value[0.0]
+    return verdicts[1.0], verdicts[0.0]

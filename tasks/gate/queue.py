@@ -47,7 +47,7 @@ class LabelPlan:
 
 
 def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan, dataset: str = "") -> Queue:
-    """The queue for two releases: the newest, for this policy, if it was drawn for the same plan; else a new draw.
+    """Return the queue for two releases: the newest, for this policy, if it has the same plan; else draw a new one.
 
     The intervals of all analyses of a queue hold together whatever the policy is, but those of two queues do not.
 
@@ -59,34 +59,43 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
         raise UserError(f"{policy.primary.field}: name the field of a metric, which predicts the labels still missing")
     if plan.annotators < 1 or (plan.labels is not None and plan.labels < 2):
         raise UserError("label: at least 2 questions and 1 annotator are needed")
-    before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    known = newest_queue(home, before.report_id, after.report_id)
-    if known and plan.is_of(known):
-        return replace(known, policy=policy)
-    if known and drawn_labels(home, before.report_id, after.report_id):
+    old_report, new_report = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
+
+    # Go on with the queue that is there
+    newest = newest_queue(home, old_report.report_id, new_report.report_id)
+    if newest and plan.is_of(newest):
+        return replace(newest, policy=policy)
+    if newest and drawn_labels(home, old_report.report_id, new_report.report_id):
         raise UserError(
-            f"queue {known.id} was planned for {known.analyses[-1]:,} questions and {known.annotators} annotators, and "
-            "has been analysed: go on with it, since two plans together would err more often than stated"
+            f"queue {newest.id} was planned for {newest.analyses[-1]:,} questions and {newest.annotators} annotators, "
+            "and has been analysed: go on with it, since two plans together would err more often than stated"
         )
-    _, found = evidence(home, before, after, policy)
-    column = found.scores[policy.primary.field, ALL]
+
+    # Scores predict the labels; what the judges of the old release could not decide, people can
+    _, scores = evidence(home, old_report, new_report, policy)
+    column = scores.scores[policy.primary.field, ALL]
     if isinstance(column, Missing):
         raise UserError(f"{policy.primary.field}: {column.reason}")
-    # What the judges of the old release could not decide, people can.
     column = column.as_predictions()
-    existing = paired_labels(home, before.report_id, after.report_id)
+
+    # Questions to label: comparable, with different answers, and without a label of one of them
+    existing = paired_labels(home, old_report.report_id, new_report.report_id)
     if existing.most_answers > 1:
-        raise UserError(f"{after.report_id}: there are several answers to a question, and a queue needs one for each")
-    asked = np.isfinite(column.filled(column.low)) & column.comparable()
-    without = np.array([not same and None in pair for same, *pair in zip(
-        existing.same, existing.old, existing.new, strict=True
-    )])  # fmt: skip
-    to_label = np.flatnonzero(asked & without)
+        raise UserError(
+            f"{new_report.report_id}: there are several answers to a question, and a queue needs one for each"
+        )
+    comparable = np.isfinite(column.filled(column.low)) & column.comparable()
+    labels = zip(existing.same, existing.old, existing.new, strict=True)
+    lacks_label = np.array([not same and None in pair for same, *pair in labels])
+    to_label = np.flatnonzero(comparable & lacks_label)
     if len(to_label) < 2:
-        raise UserError(f"{after.report_id} against {before.report_id}: every question has its labels; run the gate")
-    # Within strata, only single rows with scores of 0 or 1 have an interval that is narrower.
-    design: Design = plan.design if found.clusters is None and column.binary else "random"
-    strata = np.full(len(asked), "all", dtype="<U6")
+        raise UserError(
+            f"{new_report.report_id} against {old_report.report_id}: every question has its labels; run the gate"
+        )
+
+    # Draw them. Within strata, only single rows with scores of 0 or 1 have an interval that is narrower
+    design: Design = plan.design if scores.clusters is None and column.binary else "random"
+    strata = np.full(len(comparable), "all", dtype="<U6")
     if design == "stratified":
         change = np.sign(column.filled(column.low) - column.old)
         strata = np.select([change < 0, change > 0], ["worse", "better"], "same")
@@ -95,39 +104,47 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
     drawn = _questions(existing.sample_ids, to_label[order], strata, analyses)
     certain = [
         DrawnQuestion(existing.sample_ids[index], 0, "known", (1.0,) * len(analyses))
-        for index in np.flatnonzero(asked & ~without)
+        for index in np.flatnonzero(comparable & ~lacks_label)
     ]
     queue = Queue(
-        uuid.uuid4().hex[:12], before.report_id, after.report_id, design, plan.seed, policy, plan.annotators, analyses
+        id=uuid.uuid4().hex[:12],
+        old=old_report.report_id,
+        new=new_report.report_id,
+        design=design,
+        seed=plan.seed,
+        policy=policy,
+        annotators=plan.annotators,
+        analyses=analyses,
     )
     store_queue(home, queue, [*certain, *drawn])
     return queue
 
 
 def planned_analyses(n: int, labels: int | None) -> tuple[int, ...]:
-    """After how many questions the gate decides: geometric steps, so that each adds a similar part of what is known.
+    """Plan after how many questions the gate decides: geometric steps, so that each adds a similar part.
 
     >>> planned_analyses(100, None), planned_analyses(1000, 60)
     ((25, 35, 49, 69, 100), (60,))
     """
     if labels is not None:
         return (min(labels, n),)
-    steps, at, last = [], float(FIRST), min(n, MOST)
-    while at * GROWTH <= last:
-        steps.append(round(at))
-        at *= GROWTH
-    return (*steps, last)
+    analyses = []
+    n_questions, n_final = float(FIRST), min(n, MOST)
+    while n_questions * GROWTH <= n_final:
+        analyses.append(round(n_questions))
+        n_questions *= GROWTH
+    return (*analyses, n_final)
 
 
 def draw_order(strata: npt.NDArray[np.str_], rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """The order of a draw: random within each stratum, and strata mixed so that every beginning has their shares."""
-    turn = np.empty(len(strata))
+    position = np.empty(len(strata))
     for name in np.unique(strata):
-        own = np.flatnonzero(strata == name)
-        rank = rng.permutation(len(own))
-        # The first of each stratum comes at once: a stratum without a label could have any mean.
-        turn[own] = np.where(rank == 0, 0.0, (rank + 0.5) / (len(own) * WEIGHTS.get(str(name), 1.0)))
-    return np.argsort(turn, kind="stable")
+        members = np.flatnonzero(strata == name)
+        rank = rng.permutation(len(members))
+        # The first of each stratum comes at once: a stratum without a label could have any mean
+        position[members] = np.where(rank == 0, 0.0, (rank + 0.5) / (len(members) * WEIGHTS.get(str(name), 1.0)))
+    return np.argsort(position, kind="stable")
 
 
 def _questions(

@@ -82,25 +82,26 @@ class ShownVerdict(Displayed, Verdict):
 
 def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     """Keep a verdict in the warehouse, beside those before, and the baseline that a PASS of a kept gate makes."""
-    said = gated.verdict
-    rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
-    about = {"old": gated.old, "new": gated.new, "primary": gated.primary, "margin": gated.margin, "rules": rules}
-    about |= {"policy": json.dumps(gated.policy.as_dict()), "notes": list(said.notes)}
-    about |= {name: getattr(said, name) for name in ("outcome", "sentence", "basis", "n_releases")}
+    verdict = gated.verdict
+    columns = {"old": gated.old, "new": gated.new, "primary": gated.primary, "margin": gated.margin}
+    columns |= {"policy": json.dumps(gated.policy.as_dict()), "notes": list(verdict.notes)}
+    columns["rules"] = json.dumps([asdict(rule) for rule in verdict.rules], allow_nan=False)
+    columns |= {name: getattr(verdict, name) for name in ("outcome", "sentence", "basis", "n_releases")}
+    # In one transaction: a baseline without the verdict that promoted it could not be explained
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(_SQL["keep"], about)
-        warehouse.execute(_SQL["promote"], {name: about[name] for name in ("old", "new", "policy", "outcome")})
+        warehouse.execute(_SQL["keep"], columns)
+        warehouse.execute(_SQL["promote"], {name: columns[name] for name in ("old", "new", "policy", "outcome")})
 
 
 def anchor_of(home: Home, gated: ReleaseVerdict) -> str:
-    """The anchor of the gate that has decided, if it is kept, and has another baseline by now; else empty."""
-    about = {"old": gated.old, "new": gated.new, "policy": json.dumps(gated.policy.as_dict())}
-    rows = home.rows(_SQL["anchor"], about)
+    """Return the anchor of the gate that has decided, if it is kept, and has another baseline by now; else empty."""
+    gate = {"old": gated.old, "new": gated.new, "policy": json.dumps(gated.policy.as_dict())}
+    rows = home.rows(_SQL["anchor"], gate)
     return str(rows[0][0]) if rows else ""
 
 
 def releases_held_against(home: Home, old: Report, new: Report) -> int:
-    """How many releases gates have held against the release of `old` on its data set, with this one.
+    """Count the releases that gates have held against the release of `old` on its data set, with this one.
 
     New answers of a release count as another one. The same answers again do not.
     """
@@ -110,21 +111,21 @@ def releases_held_against(home: Home, old: Report, new: Report) -> int:
 
 
 def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
-    """The newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
+    """Read the newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
     rows = home.rows(_SQL["newest"], [list(new_report_ids)] * 2)
-    return tuple(map(_stored, rows))
+    return tuple(map(_read_verdict, rows))
 
 
-def _stored(row: Sequence[Any]) -> ReleaseVerdict:
-    """The verdict of one row.
+def _read_verdict(row: Sequence[Any]) -> ReleaseVerdict:
+    """Return the verdict of one row of the table.
 
     Raises:
         UserError: its rules were changed by other means than answerkey's, to what are no rules.
     """
-    old, new, written, outcome, sentence, text, n_releases, notes, basis = row
+    old, new, policy_json, outcome, sentence, rules_json, n_releases, notes, basis = row
     try:
-        policy = parse_policy(json.loads(written), "verdicts")
-        rules = tuple(RuleOutcome(**rule) for rule in json.loads(text))
+        policy = parse_policy(json.loads(policy_json), "verdicts")
+        rules = tuple(RuleOutcome(**rule) for rule in json.loads(rules_json))
     except (TypeError, ValueError) as error:
         raise UserError(
             f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again"
@@ -134,14 +135,14 @@ def _stored(row: Sequence[Any]) -> ReleaseVerdict:
 
 
 def exit_code(gates: Sequence[ReleaseVerdict], *, asked: bool = False) -> int:
-    """What a command ends with: the code of the worst verdict. A gate that was `asked` and said nothing is no pass."""
+    """Return the exit code of the worst verdict. A gate that was `asked` and said nothing is no pass."""
     if not gates:
         return EXIT_CODES["INCOMPLETE"] if asked else 0
     return EXIT_CODES[worst(gates)]
 
 
 def worst(gates: Sequence[ReleaseVerdict]) -> GateOutcome:
-    """What several verdicts come to: a release that fails outweighs one of which too little is known.
+    """Return what several verdicts come to: a release that fails outweighs one of which too little is known.
 
     Raises:
         ValueError: there is no verdict.
@@ -150,12 +151,13 @@ def worst(gates: Sequence[ReleaseVerdict]) -> GateOutcome:
 
 
 def junit(gated: ReleaseVerdict, decided_at: datetime, took_s: float, *, allow_inconclusive: bool = False) -> str:
-    """One suite: a rule that holds passes, one that is not shown to hold is a failure, a gap in the evidence an error.
+    """Write a suite of JUnit.
 
-    With `allow_inconclusive`, a rule that too few samples leave open is skipped. Names come from data, and may hold
+    A rule that holds passes, one that is not shown to hold is a failure, and a gap in the evidence is an error. With
+    `allow_inconclusive`, a rule that too few samples leave open is skipped. Names come from data, and may hold
     anything: characters that XML has no place for become U+FFFD.
     """
-    rules, took = gated.verdict.rules, f"{took_s:.3f}"
+    verdict, rules = gated.verdict, gated.verdict.rules
     kinds = _TAGS | ({"INCONCLUSIVE": "skipped"} if allow_inconclusive else {})
     tags = [kinds.get(rule.outcome) for rule in rules]
     suite = ElementTree.Element(
@@ -165,30 +167,31 @@ def junit(gated: ReleaseVerdict, decided_at: datetime, took_s: float, *, allow_i
         failures=str(tags.count("failure")),
         errors=str(tags.count("error")),
         skipped=str(tags.count("skipped")),
-        time=took,
+        time=f"{took_s:.3f}",
         timestamp=decided_at.isoformat(timespec="seconds"),
     )
     for rule, tag in zip(rules, tags, strict=True):
         case = ElementTree.SubElement(suite, "testcase", classname="answerkey.gate", name=_xml(rule.rule), time="0")
         if tag:
-            found = ElementTree.SubElement(
-                case, tag, type=rule.outcome, message=_xml(f"{rule.outcome}: {rule.sentence}")
-            )
-            found.text = _xml(rule.sentence)
+            message = _xml(f"{rule.outcome}: {rule.sentence}")
+            problem = ElementTree.SubElement(case, tag, type=rule.outcome, message=message)
+            problem.text = _xml(rule.sentence)
         else:
             ElementTree.SubElement(case, "system-out").text = _xml(rule.sentence)
-    text = "\n".join([f"{gated.verdict.outcome}: {gated.verdict.sentence}", *gated.verdict.notes])
+
+    # The verdict as a whole; readers of JUnit expect properties before the first case
+    text = "\n".join([f"{verdict.outcome}: {verdict.sentence}", *verdict.notes])
     ElementTree.SubElement(suite, "system-out").text = _xml(text)
     properties = ElementTree.Element("properties")
-    said = {"basis": gated.verdict.basis, "n_releases": gated.verdict.n_releases}
-    for name, value in said.items():
-        if value is not None:
+    for name in ("basis", "n_releases"):
+        if (value := getattr(verdict, name)) is not None:
             ElementTree.SubElement(properties, "property", name=name, value=str(value))
     suite.insert(0, properties)
-    whole = ElementTree.Element("testsuites")
-    whole.append(suite)
-    ElementTree.indent(whole)
-    return ElementTree.tostring(whole, encoding="unicode", xml_declaration=False) + "\n"
+
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=False) + "\n"
 
 
 def _xml(text: str) -> str:
