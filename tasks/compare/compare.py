@@ -54,7 +54,7 @@ from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)
 
-_OF_PAIR = {
+_PAIR_COLUMNS = {
     "old": "old_report",
     "new": "new_report",
     "warnings": "warnings",
@@ -66,10 +66,13 @@ _OF_PAIR = {
     "n_pairs": "n_pairs",
     "family": "family",
 }
-"""What all rows about two reports share: attribute of `Comparison` to column."""
+"""The columns that all rows about two reports share, by attribute of `Comparison`."""
 
-_OF_ROW = {field.name: field.name for field in fields_of_class(FieldComparison)} | {"low": "ci_low", "high": "ci_high"}
-"""What a row has of its own: attribute of `FieldComparison` to column."""
+_ROW_COLUMNS = {field.name: field.name for field in fields_of_class(FieldComparison)} | {
+    "low": "ci_low",
+    "high": "ci_high",
+}
+"""The columns of a row's own, by attribute of `FieldComparison`."""
 _COUNTS = ("missing_old", "missing_new")
 
 
@@ -115,34 +118,43 @@ def compare_all(
         UserError: a report is not there, both of a pair are the same, they are about two data sets, one of `fields` is
             in neither, or no pair has the `primary` field.
     """
+    # One session, so that all pairs are read from the same tables
     with home.warehouse.reading():
         reports = [read_pair(home, *pair) for pair in pairs]
-        declared = [primary if primary in _known(*pair) else "" for pair in reports]
-        if primary and reports and not any(declared):
-            raise UserError(_unknown(primary, _known(*reports[0])))
-        wanted = [
-            _wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)
+        primaries = [primary if primary in _fields_of(*pair) else "" for pair in reports]
+        if primary and reports and not any(primaries):
+            raise UserError(_no_such_field(primary, _fields_of(*reports[0])))
+
+        # What to compare, and how many tests that makes in all
+        names_by_pair = [
+            _choose_fields(*pair, fields, pair_primary, all_fields=all_fields)
+            for pair, pair_primary in zip(reports, primaries, strict=True)
         ]
         family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
-        n_tests = sum(map(len, wanted))
-        compared = [_compare(home, *pair, names, n_tests, family) for pair, names in zip(reports, wanted, strict=True)]
-    comparisons = adjust(compared)
+        n_tests = sum(map(len, names_by_pair))
+        unadjusted = [
+            _compare(home, *pair, names, n_tests, family) for pair, names in zip(reports, names_by_pair, strict=True)
+        ]
+    comparisons = adjust(unadjusted)
     if comparisons and not home.published:
         _store(home, comparisons)
     return comparisons
 
 
-def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], n_tests: int, family: str) -> Comparison:
-    """The fields `wanted` of two reports, without adjusted p."""
-    differ = differing_methods(old, new)
+def _compare(home: Home, old: Report, new: Report, names: Sequence[str], n_tests: int, family: str) -> Comparison:
+    """Compare the fields `names` of two reports, without adjusted p."""
+    methods = differing_methods(old, new)
     samples = pair_samples(home, old, new)
+
+    # People's labels of both releases, if there are any, and how they were drawn
     drawn = drawn_labels(home, old.report_id, new.report_id)
     labels = (drawn.old, drawn.new) if drawn else samples.labels()
     draw = drawn.draw if drawn else None
+
     rows: list[FieldComparison] = []
-    for name in wanted:
+    for name in names:
         metric, _, field = name.partition(".")
-        if note := differ.get(metric) or _only_in_one(old, new, name):
+        if note := methods.get(metric) or _only_in_one(old, new, name):
             rows.append(FieldComparison(metric, field, ALL, note=note))
         else:
             rows += _compare_field(samples, name, n_tests, labels, draw)
@@ -151,12 +163,12 @@ def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], n_test
         new.report_id,
         tuple(rows),
         (
-            *comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
+            *comparison_warnings(samples, [name.partition(".")[0] for name in names]),
             *unanswered_warnings(new, rows),
             *few_samples_notes(samples, rows),
             *removed_notes(samples),
         ),
-        not_comparable=_nothing(wanted, differ),
+        not_comparable=_why_nothing(names, methods),
         n_common=int((samples.in_old & samples.in_new).sum()),
         n_only_old=int((samples.in_old & ~samples.in_new).sum()),
         n_only_new=int((samples.in_new & ~samples.in_old).sum()),
@@ -166,45 +178,47 @@ def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], n_test
 
 
 def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
-    """METRIC.FIELD `name` where one of the reports has it, otherwise nothing: what is missing is the gate's to say."""
+    """Return METRIC.FIELD `name` if one of the reports has it, else nothing: the gate says what is missing."""
     return name if any(name in report.names for report in read_reports(home, report_ids)) else ""
 
 
-def _known(old: Report, new: Report) -> list[str]:
+def _fields_of(old: Report, new: Report) -> list[str]:
     return list(dict.fromkeys([*new.names, *old.names]))
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    return f"{name}: these reports have {', '.join(known)}{did_you_mean(name, known)}"
+def _no_such_field(name: str, fields: Sequence[str]) -> str:
+    return f"{name}: these reports have {', '.join(fields)}{did_you_mean(name, fields)}"
 
 
-def _wanted(old: Report, new: Report, fields: Sequence[str], declared: str, *, all_fields: bool) -> list[str]:
-    """The fields to compare; that which decides comes first, where it is not one of several that were named."""
-    known = _known(old, new)
+def _choose_fields(old: Report, new: Report, fields: Sequence[str], primary: str, *, all_fields: bool) -> list[str]:
+    """Return the fields to compare, the primary one first."""
+    reported = _fields_of(old, new)
     for name in fields:
-        if name not in known:
-            raise UserError(_unknown(name, known))
+        if name not in reported:
+            raise UserError(_no_such_field(name, reported))
     if fields:
-        return list(dict.fromkeys([*([declared] if declared else []), *fields]))
-    names = headlines([old, new], declared)
+        return list(dict.fromkeys([*([primary] if primary else []), *fields]))
+    names = headlines([old, new], primary)
     if all_fields:
-        names = tuple(dict.fromkeys([*names[:1], *fields_of([old, new], declared)]))
-    # The spread of votes is about the judges, and less of it is no worse a release.
-    both = set(old.names) & set(new.names) - {name for name in known if name.endswith(f".{SPREAD}")}
-    return [name for name in names if name in both or name == declared]
+        names = tuple(dict.fromkeys([*names[:1], *fields_of([old, new], primary)]))
+    # The spread of votes is about the judges, and less of it is no worse a release
+    spreads = {name for name in reported if name.endswith(f".{SPREAD}")}
+    comparable = (set(old.names) & set(new.names)) - spreads
+    return [name for name in names if name in comparable or name == primary]
 
 
 def _only_in_one(old: Report, new: Report, name: str) -> str | None:
-    for report, other in ((old, new), (new, old)):
-        if name not in report.names:
-            return f"only {other.report_id} has it"
-    return None
+    """Say which of two reports alone has a field; None if both have it."""
+    if name not in old.names:
+        return f"only {new.report_id} has it"
+    return f"only {old.report_id} has it" if name not in new.names else None
 
 
-def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
-    if not wanted:
+def _why_nothing(names: Sequence[str], methods: Mapping[str, str]) -> str | None:
+    """Say why no field can be compared; None if one can."""
+    if not names:
         return "the two reports have no field in common"
-    if all(name.partition(".")[0] in differ for name in wanted):
+    if all(name.partition(".")[0] in methods for name in names):
         return "none of these metrics was computed in the same way in both reports"
     return None
 
@@ -216,33 +230,38 @@ def _compare_field(
     labels: tuple[Floats, Floats] | None,
     draw: LabelDraw | None,
 ) -> Iterator[FieldComparison]:
-    """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
+    """Compare a field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
 
-    `labels` are the human labels, where both releases have some, and `draw` is how they were drawn, if that is known.
+    Args:
+        labels: human labels, where both releases have some; `draw`: how they were drawn, if that is known.
     """
     metric, _, field = name.partition(".")
     bleu = samples.bleu() if name == CORPUS_BLEU else None
     scores = bleu.scores if bleu else samples.scores(name)
     same_sample = ~samples.changed_for(metric)
-    both = (scores.old_status == SCORED) & (scores.new_status == SCORED) & same_sample
-    binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
+    has_old, has_new = scores.old_status == SCORED, scores.new_status == SCORED
+    compared = has_old & has_new & same_sample
+    binary = all(np.isin(side[compared], (0, 1)).all() for side in (scores.old, scores.new))
     low, high = samples.range(name)
     range_ = None if binary else high - low
     lower_is_better = samples.new.lower_is_better(name)
     unscored: Unscored | None = None
-    slices = sum(len(one.values) for one in samples.slices)
+    n_slices = sum(len(column.values) for column in samples.slices)
     for slice_, in_old, in_new in samples.members():
-        family = n_tests * (1 if slice_ == ALL else slices)
-        before, after = in_old & (scores.old_status == SCORED), in_new & (scores.new_status == SCORED)
-        common = before & after & same_sample
-        about = {
+        # The samples of the slice, and why some of them are not compared
+        family = n_tests * (1 if slice_ == ALL else n_slices)
+        old_scored, new_scored = in_old & has_old, in_new & has_new
+        common = old_scored & new_scored & same_sample
+        counts = {
             "n_common": int(common.sum()),
-            "n_only_old": int((before & ~after).sum()),
-            "n_only_new": int((after & ~before).sum()),
-            "missing_old": _missing(scores.old_status[after & ~before]),
-            "missing_new": _missing(scores.new_status[before & ~after]),
+            "n_only_old": int((old_scored & ~new_scored).sum()),
+            "n_only_new": int((new_scored & ~old_scored).sum()),
+            "missing_old": _missing(scores.old_status[new_scored & ~old_scored]),
+            "missing_new": _missing(scores.new_status[old_scored & ~new_scored]),
             "n_clusters": None if samples.clusters is None else len(np.unique(samples.clusters[common])),
         }
+
+        # The difference on the samples that both reports have a score for
         difference: PairedDifference | None = None
         if common.any() and bleu:
             difference = bleu.difference(common, samples.clusters)
@@ -251,25 +270,28 @@ def _compare_field(
                 scores.old[common], scores.new[common], samples.codes(common), span=range_, n_tests=n_tests,
                 slice_=slice_,
             )  # fmt: skip
-        row = field_comparison(metric, field, slice_, difference, about, family)
+        row = field_comparison(metric, field, slice_, difference, counts, family)
         row = replace(row, lower_is_better=lower_is_better)
-        better = row.difference is not None and row.difference > 0 and not lower_is_better
-        if row.n_only_old and not bleu and better:
+
+        # A release that seems better is held to the lowest score on the samples that it did not answer
+        is_better = row.difference is not None and row.difference > 0 and not lower_is_better
+        if row.n_only_old and not bleu and is_better:
             unscored = unscored or samples.unscored(name)
-            asked = common | (before & same_sample)
             unanswered = np.zeros(len(common), bool)
             for mask in unscored.by_release.values():
-                unanswered |= mask & asked & ~common
+                unanswered |= mask & old_scored & same_sample & ~common
             if unanswered.any():
                 rows = common | unanswered
                 old, new = scores.old[rows], np.where(unanswered, low, scores.new)[rows]
                 zeros_and_ones = (low, high) == (0.0, 1.0) and all(np.isin(side, (0, 1)).all() for side in (old, new))
                 span = None if zeros_and_ones else high - low
                 filled = mean_difference(old, new, samples.codes(rows), span=span, n_tests=n_tests, slice_=slice_)
-                least = filled.interval.low if filled.interval else low - high
+                filled_low = filled.interval.low if filled.interval else low - high
                 # If the interval contains 0, the difference is not shown anyway, and p keeps its plain meaning
-                p = max(row.p or 0.0, filled.p) if least > 0 else row.p
-                row = replace(row, n_unanswered=int(unanswered.sum()), low_with_unanswered=least, p=p)
+                p = max(row.p or 0.0, filled.p) if filled_low > 0 else row.p
+                row = replace(row, n_unanswered=int(unanswered.sum()), low_with_unanswered=filled_low, p=p)
+
+        # The difference in human labels, which the scores predict where they are missing
         if labels and slice_ == ALL and not bleu and metric != LABEL:
             old, new = (np.where(common, side, np.nan) for side in (scores.old, scores.new))
             column = PairedScores(old, new, False, low, high, labels=labels, draw=draw)
@@ -278,9 +300,9 @@ def _compare_field(
 
 
 def _people(people: RuleStatistic | None) -> dict[str, Any]:
-    """The difference in human labels, where only a part of the samples is labelled, or they were drawn."""
-    drawn = isinstance(people, CorrectedStatistic) and people.draw is not None
-    if people is None or not people.n_labelled or not (drawn or people.n_labelled < MOST_LABELLED * people.n):
+    """Return the difference in human labels, where only a part of the samples is labelled, or they were drawn."""
+    is_drawn = isinstance(people, CorrectedStatistic) and people.draw is not None
+    if people is None or not people.n_labelled or not (is_drawn or people.n_labelled < MOST_LABELLED * people.n):
         return {}
     interval = people.interval()
     if interval is None:
@@ -290,7 +312,7 @@ def _people(people: RuleStatistic | None) -> dict[str, Any]:
 
 
 def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
-    """Why rows have no number here: a row that does have one is in another slice here."""
+    """Count why samples have no number here. One that does have a number is in another slice here."""
     counts = np.bincount(statuses, minlength=len(STATUSES))
     names = ["other slice" if name == "scored" else name for name in STATUSES]
     return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
@@ -301,15 +323,16 @@ def _store(home: Home, comparisons: Sequence[Comparison]) -> None:
     import pyarrow as pa
 
     rows = []
-    for one in comparisons:
-        about = {column: getattr(one, name) for name, column in _OF_PAIR.items()}
-        for place, row in enumerate(one.rows):
-            values = {column: getattr(row, name) for name, column in _OF_ROW.items()}
-            counts = {name: json.dumps(dict(values[name])) for name in _COUNTS}
-            rows.append({**about, **values, **counts, "place": place, "finding": row.finding})
+    for comparison in comparisons:
+        pair_columns = {column: getattr(comparison, name) for name, column in _PAIR_COLUMNS.items()}
+        for place, row in enumerate(comparison.rows):
+            columns = {column: getattr(row, name) for name, column in _ROW_COLUMNS.items()}
+            counts = {name: json.dumps(dict(columns[name])) for name in _COUNTS}
+            rows.append({**pair_columns, **columns, **counts, "place": place, "finding": row.finding})
     with home.warehouse.writing() as warehouse:
-        for one in comparisons:
-            warehouse.execute(_SQL["forget"], {"old": one.old, "new": one.new, "family": one.family})
+        for comparison in comparisons:
+            key = {"old": comparison.old, "new": comparison.new, "family": comparison.family}
+            warehouse.execute(_SQL["forget"], key)
         if rows:
             warehouse.register("compared", pa.Table.from_pylist(rows))
             warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
@@ -317,29 +340,29 @@ def _store(home: Home, comparisons: Sequence[Comparison]) -> None:
 
 
 def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str = HEADLINES) -> tuple[Comparison, ...]:
-    """The comparisons whose new report is one of `new_report_ids`, in that order, then in the order of their making.
+    """Read the comparisons whose new report is one of `new_report_ids`, in that order, then as they were made.
 
     Args:
         family: that of the fields; see `Comparison`.
     """
     with home.warehouse.reading() as warehouse:
-        found = warehouse.execute(_SQL["stored"], {"reports": list(new_report_ids), "family": family})
-        names = [column[0] for column in found.description]
-        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-    comparisons: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        cursor = warehouse.execute(_SQL["stored"], {"reports": list(new_report_ids), "family": family})
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    rows_by_pair: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        comparisons.setdefault((row["old_report"], row["new_report"]), []).append(row)
+        rows_by_pair.setdefault((row["old_report"], row["new_report"]), []).append(row)
     return tuple(
         Comparison(
             rows=tuple(
                 FieldComparison(
-                    **{name: row[column] for name, column in _OF_ROW.items()}
+                    **{name: row[column] for name, column in _ROW_COLUMNS.items()}
                     | {name: json.loads(row[name]) for name in _COUNTS}
                 )
-                for row in of_pair
+                for row in pair_rows
             ),
-            **{name: of_pair[0][column] for name, column in _OF_PAIR.items()}
-            | {"warnings": tuple(of_pair[0]["warnings"])},
+            **{name: pair_rows[0][column] for name, column in _PAIR_COLUMNS.items()}
+            | {"warnings": tuple(pair_rows[0]["warnings"])},
         )
-        for of_pair in comparisons.values()
+        for pair_rows in rows_by_pair.values()
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from answerkey.tasks.compare.paired_samples import pair_samples
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.reports.report import Report, read_pair
+from answerkey.tasks.reports.report import read_pair
 from answerkey.tasks.warehouse.home import Home
 
 ChangeKind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
@@ -61,73 +61,74 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
     """
     old, new = read_pair(home, old_report_id, new_report_id)
     samples = pair_samples(home, old, new)
-    both = samples.in_old & samples.in_new
+    common = samples.in_old & samples.in_new
     return Difference(
         old.report_id,
         new.report_id,
-        n_common=int(both.sum()),
+        n_common=int(common.sum()),
         n_only_old=int((samples.in_old & ~samples.in_new).sum()),
         n_only_new=int((samples.in_new & ~samples.in_old).sum()),
         n_questions=int(samples.changed.sum()),
         n_facts=int(samples.facts_changed.sum()),
-        n_answers=int((both & ~samples.same_answer).sum()),
-        n_labels=int((both & ~samples.same_label).sum()),
-        changed=tuple(_changed(old, new)),
+        n_answers=int((common & ~samples.same_answer).sum()),
+        n_labels=int((common & ~samples.same_label).sum()),
+        changed=tuple(_manifest_changes(old.manifest, new.manifest)),
         only_old=tuple(name for name in old.names if name not in new.names),
         only_new=tuple(name for name in new.names if name not in old.names),
     )
 
 
-def _changed(old: Report, new: Report) -> Iterator[Changed]:
-    before, after = old.manifest, new.manifest
-    for metric, signature in after["signatures"].items():
-        for change in signature_changes(before["signatures"].get(metric, signature), signature):
+def _manifest_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Changed]:
+    """Yield what differs in how two reports were made, by their manifests."""
+    for metric, signature in new["signatures"].items():
+        for change in signature_changes(old["signatures"].get(metric, signature), signature):
             yield replace(change, what=f"{metric}, {change.what}")
-    if before.get("code") != after.get("code"):
-        yield Changed("code", "revision", before.get("code"), after.get("code"))
-    yield from _compared("library", before.get("versions", {}), after.get("versions", {}))
-    yield from _compared("parameter", _flat(before.get("parameters", {})), _flat(after.get("parameters", {})))
+    if old.get("code") != new.get("code"):
+        yield Changed("code", "revision", old.get("code"), new.get("code"))
+    yield from _mapping_changes("library", old.get("versions", {}), new.get("versions", {}))
+    yield from _mapping_changes("parameter", _flat(old.get("parameters", {})), _flat(new.get("parameters", {})))
 
 
-def _compared(kind: ChangeKind, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Changed]:
-    for name in dict.fromkeys([*after, *before]):
-        if before.get(name) != after.get(name):
-            # Our own version is about the code that scored.
-            yield Changed("code" if name == "answerkey" else kind, name, before.get(name), after.get(name))
+def _mapping_changes(kind: ChangeKind, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Changed]:
+    for name in dict.fromkeys([*new, *old]):
+        if old.get(name) != new.get(name):
+            # Our own version is about the code that scored
+            yield Changed("code" if name == "answerkey" else kind, name, old.get(name), new.get(name))
 
 
 def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested parameters as `scoring.metrics`: text."""
-    found: dict[str, str] = {}
+    """Return nested parameters as `scoring.metrics`: text."""
+    texts: dict[str, str] = {}
     for name, value in parameters.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
+            texts |= _flat(value, f"{prefix}{name}.")
         else:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            found[f"{prefix}{name}"] = without_secrets(text)
-    return found
+            # An address may have a password in it
+            texts[f"{prefix}{name}"] = without_secrets(text)
+    return texts
 
 
 def signature_changes(old: str, new: str) -> tuple[Changed, ...]:
-    """The parts in which two signatures of one metric differ, in the order of the new one.
+    """Find the parts in which two signatures of one metric differ, in the order of the new one.
 
     A signature is `metric|vN|part:value|...`; `vN` counts the versions of the metric's code.
     """
-    before, after = _parts(old), _parts(new)
+    old_parts, new_parts = _parts(old), _parts(new)
     return tuple(
-        Changed(_kind(part), part, before.get(part), after.get(part))
-        for part in dict.fromkeys([*after, *before])
-        if before.get(part) != after.get(part)
+        Changed(_kind(part), part, old_parts.get(part), new_parts.get(part))
+        for part in dict.fromkeys([*new_parts, *old_parts])
+        if old_parts.get(part) != new_parts.get(part)
     )
 
 
 def _parts(signature: str) -> dict[str, str]:
     pieces = signature.split("|")
-    named = dict(zip(_CODE, pieces, strict=False))
+    values = dict(zip(_CODE, pieces, strict=False))
     for piece in pieces[len(_CODE) :]:
         part, _, value = piece.partition(":")
-        named[part] = value
-    return named
+        values[part] = value
+    return values
 
 
 def _kind(part: str) -> ChangeKind:

@@ -19,16 +19,17 @@ _MOST_VERDICTS = 3
 
 
 def check_earlier(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
-    """What the past of two releases and their data say against the numbers of a gate: vetoes, and notes."""
+    """Yield what the past of two releases and their data say against the numbers of a gate: vetoes, and notes."""
     yield from removed_notes(samples)
     yield from earlier_verdicts(samples, policy)
     yield from samples.cluster_notes
+    # Labels that contradict each other are vetoes if they are many, and a note otherwise
     by_people = {rule.field for rule in policy.rules if rule.kind == "people" or rule.field.startswith(f"{LABEL}.")}
     yield from list(relabelled_vetoes(samples, sorted(by_people))) or relabelled_notes(samples)
 
 
 def removed_notes(samples: PairedSamples) -> Iterator[str]:
-    """A sentence about questions that earlier reports about the new release had, and that neither report has now.
+    """Yield a sentence about questions that earlier reports about the new release had, and that neither report has now.
 
     Earlier reports are those of the new release that are older than the newer one of the two, and those of the old
     release that a gate held the new one against. A question with the same text under another id has not gone.
@@ -43,29 +44,29 @@ def removed_notes(samples: PairedSamples) -> Iterator[str]:
 
 
 def earlier_verdicts(samples: PairedSamples, policy: Policy) -> Iterator[str]:
-    """A sentence about verdicts other than PASS that other policies came to on the same data and answers.
+    """Yield a sentence about verdicts other than PASS that other policies came to on the same data and answers.
 
     Of each policy the newest verdict counts.
     """
-    rows = samples.home.rows(_SQL["verdicts"], samples.ids)
     primary, margin = policy.primary.field, abs(policy.primary.floor)
-    own = (primary, margin, sorted(rule.text for rule in policy.rules))
+    own_policy = (primary, margin, sorted(rule.text for rule in policy.rules))
     earlier = []
-    for outcome, *about in rows:
-        if tuple(about) == own or outcome == "PASS":
+    for outcome, *earlier_policy in samples.home.rows(_SQL["verdicts"], samples.ids):
+        if tuple(earlier_policy) == own_policy or outcome == "PASS":
             continue
-        other_primary, other_margin, _ = about
-        how = f"by {other_primary}, " if other_primary != primary else ""
-        how += f"with margin {other_margin:g}" if how or other_margin != margin else "with other rules"
-        earlier.append((outcome, how))
+        earlier_primary, earlier_margin, _ = earlier_policy
+        difference = f"by {earlier_primary}, " if earlier_primary != primary else ""
+        is_by_margin = difference or earlier_margin != margin
+        difference += f"with margin {earlier_margin:g}" if is_by_margin else "with other rules"
+        earlier.append((outcome, difference))
+
+    # A few are named one by one
     if len(earlier) == 1:
-        [(outcome, how)] = earlier
-        yield f"An earlier verdict on the same data, {how}, was {outcome}."
+        [(outcome, difference)] = earlier
+        yield f"An earlier verdict on the same data, {difference}, was {outcome}."
     elif earlier:
-        counts = Counter(outcome for outcome, _ in earlier)
-        shown = (
-            ", ".join(f"{outcome} {how}" for outcome, how in earlier)
-            if len(earlier) <= _MOST_VERDICTS
-            else ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
-        )
-        yield f"{len(earlier):,} earlier verdicts on the same data, by other policies: {shown}."
+        verdicts = ", ".join(f"{outcome} {difference}" for outcome, difference in earlier)
+        if len(earlier) > _MOST_VERDICTS:
+            counts = Counter(outcome for outcome, _ in earlier)
+            verdicts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
+        yield f"{len(earlier):,} earlier verdicts on the same data, by other policies: {verdicts}."

@@ -47,7 +47,7 @@ _SIGN = {"both": 0, "better": 1, "worse": -1}
 def largest_changes(
     home: Home, old_report_id: str, new_report_id: str, name: str, *, direction: Direction = "both", limit: int = 20
 ) -> tuple[LargestChange, ...]:
-    """The `limit` samples whose field `name` (METRIC.FIELD) moved most; those that did not move are left out.
+    """Read the `limit` samples whose field `name` (METRIC.FIELD) moved most; those that did not move are left out.
 
     The question and the references are those of the new report. Samples that moved alike come in the order of their
     ids. Where less of the field is better, as of a latency, a sample got worse by having more.
@@ -61,7 +61,7 @@ def largest_changes(
 
 
 def worst_scores(home: Home, report: Report, name: str, limit: int) -> tuple[WorstScore, ...]:
-    """The `limit` samples that are worst in field `name` (METRIC.FIELD); those without a number are left out.
+    """Read the `limit` samples that are worst in field `name` (METRIC.FIELD); those without a number are left out.
 
     Worst is lowest, or highest where less of the field is better. Samples with the same number come in the order of
     their ids.

@@ -1,6 +1,6 @@
 """The samples of two reports side by side, as columns: labels, slices, scores, and the counts behind corpus BLEU.
 
-Every read is a session of its own, so that other sessions need not wait long.
+Every read is a session of its own, or shares that of its caller.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class PairedBleu:
     new: npt.NDArray[np.int32]
 
     def difference(self, common: Mask, clusters: npt.NDArray[np.int64] | None) -> PairedDifference:
-        """Of corpus BLEU on the samples in `common`."""
-        of_row = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS)
-        old, new = (_sums(side[common], of_row) for side in (self.old, self.new))
+        """Compare corpus BLEU on the samples in `common`."""
+        codes = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS)
+        old, new = (_sums(side[common], codes) for side in (self.old, self.new))
         return pooled_difference(old, new, SumStatistic(corpus_bleu, bleu_extremes))
 
 
-def _sums(counts: npt.NDArray[np.int32], of_row: Codes) -> npt.NDArray[np.float64]:
-    sums = np.zeros((int(of_row.max()) + 1, counts.shape[1]))
-    np.add.at(sums, of_row, counts)
+def _sums(counts: npt.NDArray[np.int32], codes: Codes) -> npt.NDArray[np.float64]:
+    sums = np.zeros((int(codes.max()) + 1, counts.shape[1]))
+    np.add.at(sums, codes, counts)
     return sums
 
 
@@ -120,19 +120,19 @@ class PairedSamples:
         return names_of(self.old, self.new)
 
     def scores(self, name: str) -> FieldScores:
-        """Scores and statuses of METRIC.FIELD `name`."""
-        about = {**self.ids, **_parts(name), "statuses": list(STATUSES[1:])}
+        """Read the scores and statuses of METRIC.FIELD `name`."""
+        parameters = {**self.ids, **_parts(name), "statuses": list(STATUSES[1:])}
         with self.home.warehouse.reading() as warehouse:
-            found: dict[str, Any] = warehouse.execute(_SQL["scores"], about).fetchnumpy()
+            columns: dict[str, Any] = warehouse.execute(_SQL["scores"], parameters).fetchnumpy()
         return FieldScores(
-            floats(found["old"]),
-            floats(found["new"]),
-            found["old_status"].astype(np.int8),
-            found["new_status"].astype(np.int8),
+            floats(columns["old"]),
+            floats(columns["new"]),
+            columns["old_status"].astype(np.int8),
+            columns["new_status"].astype(np.int8),
         )
 
     def labels(self) -> tuple[Floats, Floats] | None:
-        """Human labels of both reports, NaN where there is none; None if one of the two has no labels."""
+        """Read the human labels of both reports, NaN where there is none; None if one of the two has no labels."""
         if any(LABELLED not in report.names for report in (self.old, self.new)):
             return None
         return self.scores(LABELLED).known()
@@ -147,37 +147,41 @@ class PairedSamples:
         return None if self.clusters is None else self.clusters[rows]
 
     def unscored(self, name: str) -> Unscored:
-        """Why the new report has no number METRIC.FIELD `name` for some samples; both reports have the field."""
-        about = {**self.ids, **_parts(name), "run": self.new.run_id, "release": self.new.release}
-        rows = self.home.rows(_SQL["unscored"], {**about, "of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN})
-        places: dict[tuple[str, bool], list[int]] = {}
-        share, n_missing = np.zeros(len(self.in_old)), np.zeros(len(self.in_old), np.int64)
-        for place, what, by_release, missing, answers in rows:
-            if what is None:
-                share[place], n_missing[place] = missing, answers
+        """Read why the new report has no number METRIC.FIELD `name` for some samples; both reports have the field."""
+        parameters: dict[str, Any] = {**self.ids, **_parts(name), "run": self.new.run_id, "release": self.new.release}
+        parameters |= {"of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN}
+        n_samples = len(self.in_old)
+        share, n_missing = np.zeros(n_samples), np.zeros(n_samples, np.int64)
+        samples_by_reason: dict[tuple[str, bool], list[int]] = {}
+        for sample, reason, by_release, missing, answers in self.home.rows(_SQL["unscored"], parameters):
+            # Without a reason, only some of the answers to the question are missing
+            if reason is None:
+                share[sample], n_missing[sample] = missing, answers
             else:
-                places.setdefault((what, by_release), []).append(place)
+                samples_by_reason.setdefault((reason, by_release), []).append(sample)
+
+        # The samples without a number because of the release, and those because of how it was scored
         masks: tuple[dict[str, Mask], dict[str, Mask]] = {}, {}
-        for (what, by_release), members in places.items():
-            mask = np.zeros(len(self.in_old), bool)
+        for (reason, by_release), members in samples_by_reason.items():
+            mask = np.zeros(n_samples, bool)
             mask[members] = True
-            masks[not by_release][what] = mask
+            masks[not by_release][reason] = mask
         return Unscored(*masks, share, n_missing)
 
     def bleu(self) -> PairedBleu:
-        """What the metric `bleu` left with every answer of the two reports."""
+        """Read the counts that the metric `bleu` stored with every answer of the two reports."""
         with self.home.warehouse.reading() as warehouse:
             counts = warehouse.execute(_SQL["bleu"], self.ids).to_arrow_table()
         old, new = (counts[side].combine_chunks().flatten().to_numpy().reshape(-1, _COUNTS) for side in ("old", "new"))
         return PairedBleu(self.scores("bleu.bleu"), old, new)
 
     def members(self) -> Iterator[tuple[str, Mask, Mask]]:
-        """Name of a slice, its samples in the old report and in the new one: first 'all', then what both have."""
-        everyone = np.ones(len(self.in_old), bool)
-        yield ALL, everyone, everyone
-        for one in self.slices:
-            for code, value in enumerate(one.values):
-                yield f"{one.column}={value}", one.old == code, one.new == code
+        """Yield the name of a slice, and its samples in the old and in the new report: 'all', then those of both."""
+        all_samples = np.ones(len(self.in_old), bool)
+        yield ALL, all_samples, all_samples
+        for slices in self.slices:
+            for code, value in enumerate(slices.values):
+                yield f"{slices.column}={value}", slices.old == code, slices.new == code
 
 
 def names_of(old: Report, new: Report) -> tuple[str, str]:
@@ -198,22 +202,25 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
     """Put the samples of two reports side by side."""
     parameters = _parameters(old, new)
     with home.warehouse.reading() as warehouse:
-        found: dict[str, Any] = warehouse.execute(_SQL["sides"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
+        columns: dict[str, Any] = warehouse.execute(_SQL["sides"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
         slices = tuple(_slices(warehouse, parameters))
         languages = warehouse.execute(
             _SQL["sides"] + "\n" + _SQL["languages"], {**parameters, "code": _LANGUAGE}
         ).fetchone()
-    clusters, notes = dependent_samples(found, *names_of(old, new))
-    if not found["clustered"].any():
+
+    # Samples that are not independent
+    clusters, notes = dependent_samples(columns, *names_of(old, new))
+    if not columns["clustered"].any():
         notes += tuple(_languages(*(languages or ())))
-    masks: dict[str, Any] = {name: found[name].astype(bool) for name in _MASKS}
+
+    masks: dict[str, Any] = {name: columns[name].astype(bool) for name in _MASKS}
     return PairedSamples(
         home,
         old,
         new,
         **masks,
-        old_length=floats(found["old_length"]),
-        new_length=floats(found["new_length"]),
+        old_length=floats(columns["old_length"]),
+        new_length=floats(columns["new_length"]),
         clusters=clusters,
         cluster_notes=notes,
         slices=slices,

@@ -36,20 +36,21 @@ _MOST_RELABELLED = 0.01
 
 
 def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple[str, ...]:
-    """Answer lengths, samples and scores that only one report has, samples that changed, methods that differ.
+    """Warn of answer lengths, samples and scores of one report alone, samples that changed, methods that differ.
 
     `metrics` are those that are compared; nothing is said of others.
     """
-    differ = {metric: why for metric, why in differing_methods(samples.old, samples.new).items() if metric in metrics}
+    methods = differing_methods(samples.old, samples.new)
+    compared = [metric for metric in metrics if metric not in methods]
     return (
         *length_warning(samples.old_length, samples.new_length),
-        *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
-        *changed_models(samples.old.manifest, samples.new.manifest, [one for one in metrics if one not in differ]),
-        *_samples(samples),
-        *_of_judges(samples, metrics),
+        *(f"{metric} is not compared: {reason}" for metric, reason in methods.items() if metric in metrics),
+        *changed_models(samples.old.manifest, samples.new.manifest, compared),
+        *_sample_warnings(samples),
+        *_judge_warnings(samples, metrics),
         *samples.cluster_notes,
         *relabelled_notes(samples),
-        *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
+        *_coverage_warnings(samples.old, samples.new, compared),
     )
 
 
@@ -67,24 +68,25 @@ def confounded(comparison: Comparison) -> frozenset[str]:
 
 
 def differing_methods(old: Report, new: Report) -> dict[str, str]:
-    """By metric that both reports have and that they computed differently: what differs, in words.
+    """Say what differs, by each metric that both reports have and that they computed in different ways.
 
     Reports that were judged by the same judges in name differ where fallback judges gave more of the verdicts in one.
     """
-    before: Mapping[str, str] = old.manifest["signatures"]
-    after: Mapping[str, str] = new.manifest["signatures"]
-    reasons = {
-        metric: "computed in a different way, "
-        + ", ".join(str(change) for change in signature_changes(before[metric], signature))
-        for metric, signature in after.items()
-        if before.get(metric, signature) != signature
-    }
-    same = [metric for metric in after if metric in before and metric not in reasons]
-    return reasons | {metric: why for metric in same if (why := _other_judges(old, new, metric))}
+    old_signatures: Mapping[str, str] = old.manifest["signatures"]
+    reasons = {}
+    for metric, signature in new.manifest["signatures"].items():
+        old_signature = old_signatures.get(metric)
+        if old_signature == signature:
+            if reason := _fallback_reason(old, new, metric):
+                reasons[metric] = reason
+        elif old_signature is not None:
+            changes = ", ".join(map(str, signature_changes(old_signature, signature)))
+            reasons[metric] = f"computed in a different way, {changes}"
+    return reasons
 
 
-def _other_judges(old: Report, new: Report, metric: str) -> str:
-    """Why the verdicts of fallback judges forbid a comparison, as part of a sentence; empty where they do not.
+def _fallback_reason(old: Report, new: Report, metric: str) -> str:
+    """Say why the verdicts of fallback judges forbid a comparison, as part of a sentence; empty where they do not.
 
     A fallback that gave a share more of the verdicts of one report may have moved its mean by that share, or by what is
     known where it has judged the same answers as the named judges: the share times the most that they may differ on.
@@ -94,9 +96,9 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
     shift = 0.0
     for judge in sorted({judge for side in sides if side for judge in side["by"]}):
         shares = [side["by"].get(judge, 0) / side["of"] if side else 0.0 for side in sides]
-        # Where more of the verdicts are the fallback's: another release has other answers, on which it may not differ.
-        both, differ = (sides[shares.index(max(shares))] or {"both": {}})["both"].get(judge, (0, 0))
-        interval = clopper_pearson(differ, both) if both else None
+        # Where more of the verdicts are the fallback's: another release has other answers, on which it may not differ
+        n_both, n_differ = (sides[shares.index(max(shares))] or {"both": {}})["both"].get(judge, (0, 0))
+        interval = clopper_pearson(n_differ, n_both) if n_both else None
         shift += abs(shares[1] - shares[0]) * (interval.high if interval else 1.0)
     if shift <= _FALLBACK_SHIFT:
         return ""
@@ -105,36 +107,42 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
         for name, side in zip(names_of(old, new), sides, strict=True)
         if side
     ]
-    again = " and ".join(
+    commands = " and ".join(
         f"answerkey rerun {report.report_id} --only-failed" for report, side in zip(reports, sides, strict=True) if side
     )
-    return f"judged by other judges: fallbacks judged {' and '.join(counts)}; ask the named judges again with {again}"
+    return (
+        f"judged by other judges: fallbacks judged {' and '.join(counts)}; ask the named judges again with {commands}"
+    )
 
 
 def judge_vetoes(samples: PairedSamples, metric: str) -> tuple[str, ...]:
-    """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
+    """Say why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
     reasons = []
+    # A run asks kept questions again, and notes where the replies are others
     if samples.new.kind(metric) == "judge":
-        about = {**samples.ids, "metric": metric, "signature": samples.new.manifest["signatures"].get(metric)}
-        [(n_runs, n_changed)] = samples.home.rows(_SQL["changed_judges"], about)
+        signature = samples.new.manifest["signatures"].get(metric)
+        parameters = {**samples.ids, "metric": metric, "signature": signature}
+        [(n_runs, n_changed)] = samples.home.rows(_SQL["changed_judges"], parameters)
         if 0 < n_changed < n_runs:
             reasons.append(
                 "a judge changed under its name, and some of the scores are from before and some from after; evaluate "
                 "both releases with a version of the judge that stays as it is"
             )
+
+    # A judge of pairs that goes by the order of two answers
     for report, name in zip((samples.old, samples.new), samples.names, strict=True):
         orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
-        asked = orders["consistent"] + orders["decided"]
-        if orders["consistent"] < LEAST_CONSISTENT * asked:
+        n_pairs = orders["consistent"] + orders["decided"]
+        if orders["consistent"] < LEAST_CONSISTENT * n_pairs:
             reasons.append(
-                f"the judge gave one verdict in both orders on only {orders['consistent']:,} of {asked:,} pairs of "
+                f"the judge gave one verdict in both orders on only {orders['consistent']:,} of {n_pairs:,} pairs of "
                 f"{name}, less than {LEAST_CONSISTENT:.0%}"
             )
     return tuple(reasons)
 
 
 def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
-    """A sentence for each release in which a judge of the metric gave one verdict to all."""
+    """Write a sentence for each release in which a judge of the metric gave one verdict to all."""
     return tuple(
         f"{name}: {line}"
         for report, name in zip((old, new), names_of(old, new), strict=True)
@@ -144,13 +152,13 @@ def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
 
 
 def relabelled_notes(samples: PairedSamples) -> Iterator[str]:
-    """A sentence about answers, the same word for word, that people called right in one release only."""
+    """Yield a sentence about answers, the same word for word, that people called right in one release only."""
     if samples.relabelled.any():
         yield f"{_relabelled(samples)}. That alone moves the labels: label these answers once for both releases."
 
 
 def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator[Veto]:
-    """A veto for each METRIC.FIELD of `fields`, which rest on human labels, where more than 1 % of these contradict."""
+    """Yield a veto for each of `fields`, which rest on human labels, where more than 1 % of these contradict."""
     if samples.relabelled.sum() > _MOST_RELABELLED * samples.labelled.sum():
         reason = f"{_relabelled(samples)}; label these answers once for both releases"
         yield from (Veto(name, reason) for name in fields)
@@ -158,19 +166,19 @@ def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator
 
 def _relabelled(samples: PairedSamples) -> str:
     n, (old, new) = int(samples.relabelled.sum()), samples.names
-    what = "answer with the same text has" if n == 1 else "answers with the same text have"
+    subject = "answer with the same text has" if n == 1 else "answers with the same text have"
     return (
-        f"{n:,} {what} a different label in {new} than in {old}, of "
+        f"{n:,} {subject} a different label in {new} than in {old}, of "
         f"{int(samples.labelled.sum()):,} questions that people labelled in both"
     )
 
 
 def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterator[str]:
-    """One line for each field that seems better only because answers were left out."""
+    """Yield a line for each field that seems better only because answers were left out."""
     for row in rows:
-        least = row.low_with_unanswered
-        if row.slice == ALL and row.low is not None and least is not None and least <= 0 < row.low:
-            start = f"{least:+.{decimals(least, 0.0)}f}"
+        low = row.low_with_unanswered
+        if row.slice == ALL and row.low is not None and low is not None and low <= 0 < row.low:
+            start = f"{low:+.{decimals(low, 0.0)}f}"
             yield (
                 f"{row.name} is not called better: {new.release} did not answer {row.n_unanswered:,} samples that have "
                 f"a score in the old report, and with the lowest score for them the interval starts at {start}"
@@ -178,12 +186,12 @@ def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterato
 
 
 def few_samples_note(name: str, n: int) -> str:
-    """A sentence on a field without a highest value that too few samples, or clusters, have for its interval."""
+    """Write a sentence on a field without a highest value that too few samples, or clusters, have for its interval."""
     return f"{name} has no highest value, and {n:,} samples show few of its large ones: its interval may be too narrow"
 
 
 def few_samples_notes(samples: PairedSamples, rows: Sequence[FieldComparison]) -> Iterator[str]:
-    """One line for each field without a highest value that is called better or worse on too few samples."""
+    """Yield a line for each field without a highest value that is called better or worse on too few samples."""
     for row in rows:
         n = row.n_clusters or row.n_common
         is_shown = row.slice == ALL and row.finding in ("better", "worse")
@@ -191,8 +199,8 @@ def few_samples_notes(samples: PairedSamples, rows: Sequence[FieldComparison]) -
             yield few_samples_note(row.name, n)
 
 
-def _samples(samples: PairedSamples) -> Iterator[str]:
-    """One line about all samples that are not compared, whether the data set or only the answers have changed."""
+def _sample_warnings(samples: PairedSamples) -> Iterator[str]:
+    """Yield one line about all samples that are not compared, whether the data set or only the answers changed."""
     old, new = samples.names
     versions = samples.old.dataset_version, samples.new.dataset_version
     masks = {
@@ -201,38 +209,40 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
         "with a different question or different references": samples.changed,
         "with other facts, left out of ground_truth_similarity": samples.facts_changed & ~samples.changed,
     }
-    found = [f"{what}: {n:,}" for what, mask in masks.items() if (n := int(mask.sum()))]
-    if versions[0] == versions[1] and not found:
+    counts = [f"{description}: {int(mask.sum()):,}" for description, mask in masks.items() if mask.any()]
+    if versions[0] == versions[1] and not counts:
         return
     start = "the reports do not have the same samples"
     # A data set that came with the answers has another version as soon as one answer is missing
-    if samples.changed.any() or samples.facts_changed.any() or not found:
+    if samples.changed.any() or samples.facts_changed.any() or not counts:
         start = f"the data set changed from version {versions[0]} to {versions[1]}"
-    same = int((samples.in_old & samples.in_new & ~samples.changed).sum())
+    n_same = int((samples.in_old & samples.in_new & ~samples.changed).sum())
     yield (
-        f"{start} ({', '.join(found) or 'no question and no reference differs'}); the {same:,} samples that are the "
+        f"{start} ({', '.join(counts) or 'no question and no reference differs'}); the {n_same:,} samples that are the "
         "same in both are compared"
     )
 
 
-def _of_judges(samples: PairedSamples, metrics: Sequence[str]) -> Iterator[str]:
-    """What the judges did; one that nearly always goes by the order of two answers is no judge of them."""
+def _judge_warnings(samples: PairedSamples, metrics: Sequence[str]) -> Iterator[str]:
+    """Yield what the judges did; one that nearly always goes by the order of two answers is no judge of them."""
     for metric in dict.fromkeys(metrics):
         yield from judge_notes(samples.old, samples.new, metric)
         yield from (f"{metric}: {reason}" for reason in judge_vetoes(samples, metric))
 
 
-def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:
-    """Metrics with the same coverage, of the rows that should have a score, share a line."""
-    lines: dict[str, list[str]] = {}
+def _coverage_warnings(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:
+    """Yield a line for metrics whose coverage differs; those that cover the same rows share a line."""
+    metrics_by_coverage: dict[str, list[str]] = {}
     for metric in dict.fromkeys(metrics):
-        scores = [next((one for one in report.overall if one.metric == metric), None) for report in (old, new)]
-        counts = [(one.n_scored, one.n_total - one.n_undefined) for one in scores if one]
-        shares = [scored / wanted if wanted else 1.0 for scored, wanted in counts]
+        scores = [next((score for score in report.overall if score.metric == metric), None) for report in (old, new)]
+        # Of the rows that should have a score
+        counts = [(score.n_scored, score.n_total - score.n_undefined) for score in scores if score]
+        shares = [n_scored / n_due if n_due else 1.0 for n_scored, n_due in counts]
         if len(shares) == 2 and abs(shares[0] - shares[1]) >= _COVERAGE_GAP:
-            shown = " and ".join(f"{scored:,} of {wanted:,}" for scored, wanted in counts)
-            lines.setdefault(shown, []).append(metric)
-    for shown, names in lines.items():
+            coverage = " and ".join(f"{n_scored:,} of {n_due:,}" for n_scored, n_due in counts)
+            metrics_by_coverage.setdefault(coverage, []).append(metric)
+    for coverage, names in metrics_by_coverage.items():
         yield (
-            f"{', '.join(names)}: scored {shown}; rows without a score are not compared, and they may be the hard ones"
+            f"{', '.join(names)}: scored {coverage}; rows without a score are not compared, and they may be the hard "
+            "ones"
         )
