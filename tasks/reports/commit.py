@@ -65,11 +65,11 @@ def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapp
     if home.warehouse.finish_removal():
         log.info(f"{home}: a removal was stopped before it had rewritten the files; that is done now")
     with home.warehouse.writing() as warehouse:
-        about = {"run_id": run_id, "flow": flow, "dataset": dataset}
-        about["parameters"] = json.dumps(kept_parameters(parameters), ensure_ascii=False)
+        columns = {"run_id": run_id, "flow": flow, "dataset": dataset}
+        columns["parameters"] = json.dumps(kept_parameters(parameters), ensure_ascii=False)
         # A run that is started again keeps its row
         for name in ("start_again", "start_run"):
-            warehouse.execute(_SQL[name], about)
+            warehouse.execute(_SQL[name], columns)
 
 
 def finish_run(home: Home, run_id: str, status: str, message: str | None = None) -> None:
@@ -84,7 +84,7 @@ def publish(home: Home) -> None:
     try:
         home.warehouse.publish()
     except OSError as error:
-        # What was committed is safe.
+        # What was committed is safe
         log.warning(f"readers of the snapshot do not see this run yet: {error.strerror or error}")
 
 
@@ -116,9 +116,9 @@ def insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, dataset
     Args:
         source: what rows that name no file are from.
     """
-    about = {"run_id": run_id, "dataset": dataset}
-    warehouse.execute(_SQL["forget_quarantine"], about)
-    warehouse.execute(_SQL["add_quarantine"], {**about, "source": source, "file": one_file(file)})
+    run = {"run_id": run_id, "dataset": dataset}
+    warehouse.execute(_SQL["forget_quarantine"], run)
+    warehouse.execute(_SQL["add_quarantine"], {**run, "source": source, "file": one_file(file)})
 
 
 def commit(
@@ -148,26 +148,31 @@ def commit(
 
 
 def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str) -> Committed:
-    """With a references file the data set is that file, answered or not. Otherwise it is what was answered."""
+    """Find the versions of the data set and of the answers: hashes of their rows.
+
+    With a references file the data set is that file, answered or not. Otherwise it is what was answered.
+    """
     samples = {"samples": one_file(loaded.references or accepted)}
     connection.execute(_SQL["new_samples"], samples)
-    # Hashed as they come, in order: a text of all of them would have to fit into memory.
+    # Hashed as they come, in order: a text of all of them would have to fit into memory
     digest, count = md5(usedforsecurity=False), 0
     for batch in connection.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
         digest.update("".join(batch.column(0).to_pylist()).encode())
         count += batch.num_rows
     connection.execute("DROP TABLE new_samples")
+
+    # The answers of each release likewise
     answers = {"accepted": one_file(accepted)}
     releases = connection.execute(_SQL["releases"], {**answers, "staged": one_file(loaded.staged)}).fetchall()
     digests = {release: md5(usedforsecurity=False) for release, *_ in releases}
     hashes = connection.execute(f"{_SQL['new_answers']}\n{_SQL['answer_hashes']}", answers)
     for batch in hashes.to_arrow_reader(_HASHES):
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        for release, of_release in groupby(rows, key=itemgetter(0)):
-            digests[release].update("".join(text for _, text in of_release).encode())
-    versions = {release: found.hexdigest()[:_DIGITS] for release, found in digests.items()}
-    of_releases = tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
-    return Committed(loaded.dataset, digest.hexdigest()[:_DIGITS], of_releases, count)
+        for release, release_rows in groupby(rows, key=itemgetter(0)):
+            digests[release].update("".join(text for _, text in release_rows).encode())
+    versions = {release: answers_digest.hexdigest()[:_DIGITS] for release, answers_digest in digests.items()}
+    release_versions = tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
+    return Committed(loaded.dataset, digest.hexdigest()[:_DIGITS], release_versions, count)
 
 
 def _commit_samples(
@@ -175,8 +180,8 @@ def _commit_samples(
 ) -> None:
     """Add the data set, if it is new."""
     key = {"dataset": loaded.dataset, "version": versions.dataset_version}
-    [(known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
-    if known:
+    [(is_known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
+    if is_known:
         return
     warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": versions.n_samples, "source": without_secrets(source)})
     samples = {"samples": one_file(loaded.references or accepted)}
@@ -191,23 +196,23 @@ def _commit_samples(
 
 def _commit_answers(warehouse: duckdb.DuckDBPyConnection, accepted: str, run: Committed) -> None:
     """Add the answers, in place of equal ones."""
-    new = {
+    versions = {
         "dataset": run.dataset,
-        "releases": [one.release for one in run.releases],
-        "versions": [one.answers_version for one in run.releases],
+        "releases": [release.release for release in run.releases],
+        "versions": [release.answers_version for release in run.releases],
     }
-    warehouse.execute(_SQL["forget_answers"], new)
+    warehouse.execute(_SQL["forget_answers"], versions)
     rows = f"{_SQL['new_answers']}\n{_SQL['answers']}"
-    warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**new, "accepted": one_file(accepted)})
+    warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**versions, "accepted": one_file(accepted)})
 
 
 def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str]) -> None:
     """Bring finished parts in, within the caller's transaction."""
-    # A part that is gone was brought in by another run on the same rows.
-    there = [part for part in parts if home.store.exists(part)]
-    if not there:
+    # A part that is gone was brought in by another run on the same rows
+    parts = [part for part in parts if home.store.exists(part)]
+    if not parts:
         return
-    files = {"parts": [one_file(home.store.address(part)) for part in there]}
+    files = {"parts": [one_file(home.store.address(part)) for part in parts]}
     warehouse.execute(_SQL["replace_measurements"], files)
     warehouse.execute(_SQL["add_measurements"], {**files, "run_id": run_id})
 
@@ -242,7 +247,7 @@ def _gather_keys(connection: duckdb.DuckDBPyConnection, home: Home, parts: Seque
 
     connection.execute("CREATE TABLE keys (request_key VARCHAR)")
     for part in parts:
-        # A part that is gone was brought in by another run on the same rows.
+        # A part that is gone was brought in by another run on the same rows
         with suppress(FileNotFoundError), home.store.read(part) as source, pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
                 requests = file.read_row_group(group, columns=["requests"])
@@ -258,12 +263,12 @@ def write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, rest = _calls_schema(), iter(calls)
-    place = COLUMNS.index("started_at")
+    schema, calls = _calls_schema(), iter(calls)
+    started_at = COLUMNS.index("started_at")
     with pq.ParquetWriter(file, schema) as writer:
-        while rows := list(islice(rest, _CALLS)):
+        while rows := list(islice(calls, _CALLS)):
             columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-            columns[place] = [datetime.fromtimestamp(seconds, UTC) for seconds in columns[place]]
+            columns[started_at] = [datetime.fromtimestamp(seconds, UTC) for seconds in columns[started_at]]
             writer.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema))
     return str(file)
 
@@ -271,11 +276,11 @@ def write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:
 def _calls_schema() -> pa.Schema:
     import pyarrow as pa
 
-    others = {
+    types = {
         "started_at": pa.timestamp("us", tz="UTC"), "attempt": pa.int64(), "tokens_in": pa.int64(),
         "tokens_out": pa.int64(), "seconds": pa.float64(), "cost_usd": pa.float64(),
     }  # fmt: skip
-    return pa.schema([(name, others.get(name, pa.string())) for name in COLUMNS])
+    return pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
 
 
 def insert_calls(warehouse: duckdb.DuckDBPyConnection, file: str) -> None:

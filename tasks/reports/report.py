@@ -96,13 +96,13 @@ class Report:
         Reports keep it themselves, since the code of a metric may be gone; those of the first version did not, and
         had metrics of this package only.
         """
-        ours = METRICS[name]() if name in METRICS else None
+        known = METRICS[name]() if name in METRICS else None
         if note := self.manifest.get("metrics", {}).get(name):
-            fields = tuple(Field.from_dict(one) for one in note["fields"])
-            # Reports made before metrics had a headline do not name it.
-            headline = note.get("headline") or (ours.headline if ours else fields[0].name)
+            fields = tuple(Field.from_dict(field) for field in note["fields"])
+            # Scores of other tools do not name a headline
+            headline = note.get("headline") or (known.headline if known else fields[0].name)
             return MetricNote(note["kind"], note["summary"], fields, headline)
-        return MetricNote(ours.kind, ours.described(), ours.fields, ours.headline) if ours else None
+        return MetricNote(known.kind, known.described(), known.fields, known.headline) if known else None
 
     def kind(self, metric: str) -> str:
         """The kind of a metric; empty for one that is not a metric of the report."""
@@ -113,7 +113,7 @@ class Report:
         """Whether less of METRIC.FIELD `name` is better, as of a latency."""
         metric, _, field = name.partition(".")
         note = self.metric(metric)
-        return note is not None and any(one.name == field and one.lower_is_better for one in note.fields)
+        return note is not None and any(known.name == field and known.lower_is_better for known in note.fields)
 
     def range(self, name: str) -> tuple[float, float]:
         """The lowest and highest possible value of METRIC.FIELD `name`; of a field that is not known, the widest of its
@@ -122,8 +122,8 @@ class Report:
         note = self.metric(metric)
         if note is None:
             return 0.0, 1.0
-        fields = [one for one in note.fields if one.name == field] or note.fields
-        return min(one.low for one in fields), max(one.high for one in fields)
+        fields = [known for known in note.fields if known.name == field] or note.fields
+        return min(known.low for known in fields), max(known.high for known in fields)
 
     @property
     def overall(self) -> tuple[Score, ...]:
@@ -156,7 +156,7 @@ class Report:
 
 
 def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
-    """The reports called `report_ids`, in that order.
+    """Read the reports called `report_ids`, in that order.
 
     Raises:
         UserError: one of them is not in the warehouse.
@@ -166,9 +166,10 @@ def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
 
 
 def made_by(home: Home, run_id: str) -> list[Report]:
-    """The reports of a run, as far as it came; those of a run that was killed are not in a reader's snapshot."""
+    """Read the reports of a run, as far as it came."""
     if not home.warehouse.exists():
         return []
+    # In a session that writes: the snapshot, which readers may get, lacks what a killed run has made
     with home.warehouse.writing() as warehouse:
         query = "SELECT report_id FROM reports WHERE run_id = ? ORDER BY created_at, rowid"
         rows = warehouse.execute(query, [run_id]).fetchall()
@@ -176,33 +177,33 @@ def made_by(home: Home, run_id: str) -> list[Report]:
 
 
 def read_pair(home: Home, old: str, new: str) -> tuple[Report, Report]:
-    """The reports `old` and `new`, which can be compared.
+    """Read the reports `old` and `new`, which can be compared.
 
     Raises:
         UserError: one of them is not in the warehouse, they are the same report, or they are about two data sets.
     """
-    before, after = read_reports(home, [old, new])
+    old_report, new_report = read_reports(home, [old, new])
     if old == new:
         raise UserError(f"{old}: a report cannot be compared with itself")
-    if before.dataset != after.dataset:
-        raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
-    return before, after
+    if old_report.dataset != new_report.dataset:
+        raise UserError(f"{old} is about {old_report.dataset}, and {new} about {new_report.dataset}")
+    return old_report, new_report
 
 
 def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]]:
-    """Id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
+    """List id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
     rows = home.rows(_SQL["reports"], {"prefix": prefix})
-    return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
+    return [(str(id_), str(version), str(created_at), str(status)) for id_, version, created_at, status in rows]
 
 
 def newest_others(home: Home, report_id: str) -> list[str]:
-    """The newest report of every other release on the same data set, the one that was made last first."""
+    """List the newest report of every other release on the same data set, the one that was made last first."""
     rows = home.rows(_SQL["newest_others"], {"report_id": report_id})
     return [str(row[0]) for row in rows]
 
 
 def latest_run(home: Home) -> list[str]:
-    """Ids of the reports that the newest run made."""
+    """List the ids of the reports that the newest run made."""
     rows = home.rows(_SQL["latest_run"])
     return [str(row[0]) for row in rows]
 
@@ -213,17 +214,20 @@ def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home
     Raises:
         UserError: it is not in the warehouse.
     """
-    about = warehouse.execute(_SQL["report"], {"report_id": report_id}).fetchone()
-    if about is None:
+    columns = warehouse.execute(_SQL["report"], {"report_id": report_id}).fetchone()
+    if columns is None:
         raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
-    dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id, content = about
+    dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id, content = columns
     manifest = json.loads(content)
-    places = {metric: place for place, metric in enumerate(manifest["signatures"])}
+
+    # In the order in which the metrics were named
+    order = {metric: place for place, metric in enumerate(manifest["signatures"])}
     scores = [Score(*row) for row in warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()]
-    scores.sort(key=lambda score: places.get(score.metric, len(places)))
-    of_run = {"run_id": run_id, "release": release}
-    checks = warehouse.execute(_SQL["checks"], of_run).fetchall()
-    quarantined = warehouse.execute(_SQL["quarantined"], of_run).fetchall()
+    scores.sort(key=lambda score: order.get(score.metric, len(order)))
+
+    run = {"run_id": run_id, "release": release}
+    checks = warehouse.execute(_SQL["checks"], run).fetchall()
+    quarantined = warehouse.execute(_SQL["quarantined"], run).fetchall()
     return Report(
         report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
         manifest, tuple(scores), tuple(checks), tuple(quarantined),
@@ -231,7 +235,7 @@ def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home
 
 
 def report_named(home: Home, name: str, dataset: str = "", fields: Collection[str] = ()) -> str:
-    """The id of the report `name`, or of the newest report of the release `name`, or DATASET/RELEASE.
+    """Find the id of the report `name`, or of the newest report of the release `name`, or DATASET/RELEASE.
 
     Args:
         dataset: the data set, where a release has reports on several; no other one is looked at.
@@ -242,39 +246,41 @@ def report_named(home: Home, name: str, dataset: str = "", fields: Collection[st
         UserError: there is no such report, or the release has reports on several data sets and `dataset` names none.
     """
     rows = home.rows(_SQL["named"], {"name": name, "dataset": dataset, "fields": list(fields)})
+    # A report of that name comes last
     if rows and rows[-1][2]:
         return str(rows[-1][0])
     datasets = sorted({str(row[1]) for row in rows})
     if not rows:
-        where = f" on {dataset}" if dataset else ""
-        raise UserError(f"{name}: no such report or release{where} in {home}; {_nearest(home, name)}")
+        on_dataset = f" on {dataset}" if dataset else ""
+        raise UserError(f"{name}: no such report or release{on_dataset} in {home}; {_hint(home, name)}")
     if len(datasets) > 1:
         raise UserError(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
     return str(rows[-1][0])
 
 
-def _nearest(home: Home, name: str) -> str:
-    ids = [row[0] for row in list_reports(home, "")]
-    known = [*ids, *(part for one in ids for part in (one.rpartition("/")[0], *one.split("/")[1:-1]))]
-    near = difflib.get_close_matches(name, dict.fromkeys(known), n=1)
-    return f"did you mean {near[0]}?" if near else "`answerkey report --list` shows them"
+def _hint(home: Home, name: str) -> str:
+    """Name the report, the release or DATASET/RELEASE that resembles `name` most; or say how to list them."""
+    names = []
+    for report_id, *_ in list_reports(home, ""):
+        names += [report_id, report_id.rpartition("/")[0], *report_id.split("/")[1:-1]]
+    matches = difflib.get_close_matches(name, dict.fromkeys(names), n=1)
+    return f"did you mean {matches[0]}?" if matches else "`answerkey report --list` shows them"
 
 
 def pair_named(home: Home, old: str, new: str, dataset: str = "", fields: Collection[str] = ()) -> tuple[str, str]:
-    """The ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
+    """Find the ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
 
     Raises:
         UserError: one of them is not there, or it is not clear which is meant.
     """
     if not dataset:
-        known = [found for name in (old, new) for found in datasets_of(home, name)]
-        both = [one for one in known if known.count(one) > 1]
-        dataset = both[0] if len(set(both)) == 1 else ""
+        common = set(datasets_of(home, old)) & set(datasets_of(home, new))
+        dataset = common.pop() if len(common) == 1 else ""
     return report_named(home, old, dataset, fields), report_named(home, new, dataset, fields)
 
 
 def datasets_of(home: Home, name: str) -> list[str]:
-    """The data sets on which a release has reports, or the one of a report."""
+    """List the data sets on which a release has reports, or the one of a report."""
     rows = home.rows(_SQL["datasets"], {"name": name})
     return [str(row[0]) for row in rows]
 
@@ -285,15 +291,17 @@ def is_known(home: Home, name: str) -> bool:
 
 
 def labels(reports: Sequence[Report]) -> dict[str, str]:
-    """By report id: the release, with the version where several of these reports are about one release.
+    """Name the release of each report, with the version where several of these reports are about one release.
 
     Short names for sentences about reports on one data set.
     """
-    times = Counter(report.release for report in {report.report_id: report for report in reports}.values())
-    return {
-        report.report_id: f"{report.release} v{report.version}" if times[report.release] > 1 else report.release
-        for report in reports
-    }
+    by_id = {report.report_id: report for report in reports}
+    n_reports = Counter(report.release for report in by_id.values())
+    names = {}
+    for report_id, report in by_id.items():
+        version = f" v{report.version}" if n_reports[report.release] > 1 else ""
+        names[report_id] = f"{report.release}{version}"
+    return names
 
 
 def check_baseline(home: Home, name: str, dataset: str, accepted: str) -> None:
@@ -337,7 +345,7 @@ class ReportPoint:
 
 
 def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[ReportPoint, ...]]:
-    """By data set: the field `name` (METRIC.FIELD) in the newest `most` reports that have it.
+    """Read the field `name` (METRIC.FIELD) in the newest `most` reports that have it, by data set.
 
     Args:
         dataset: the only data set to look at; all, where it is empty.
@@ -345,12 +353,12 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
     Raises:
         UserError: no report has the field, or there is no such data set.
     """
-    known = home.rows(_SQL["fields"], {"dataset": dataset})
-    datasets = [one for one, field in known if field == name]
+    rows = home.rows(_SQL["fields"], {"dataset": dataset})
+    datasets = [row_dataset for row_dataset, field in rows if field == name]
     if not datasets:
-        there = f"the reports on {dataset}" if dataset else "the reports"
-        fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
-        raise UserError(f"{name}: {there} in {home} have {fields}")
+        reports = f"the reports on {dataset}" if dataset else "the reports"
+        fields = ", ".join(dict.fromkeys(field for _, field in rows)) or "no numbers"
+        raise UserError(f"{name}: {reports} in {home} have {fields}")
     with home.warehouse.reading() as warehouse:
         return moments(warehouse, datasets, [name], most)
 
@@ -358,15 +366,16 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
 def moments(
     warehouse: duckdb.DuckDBPyConnection, datasets: Sequence[str], names: Sequence[str], most: int = MOST_REPORTS
 ) -> dict[str, tuple[ReportPoint, ...]]:
-    """By data set, in the order given: the fields `names` (METRIC.FIELD) in the newest `most` reports that have any.
+    """Read the fields `names` (METRIC.FIELD) in the newest `most` reports that have any, by data set, the oldest first.
 
-    The oldest report is first.
+    Data sets come in the order in which they are given.
     """
-    asked = {"datasets": list(datasets), "names": list(names), "most": most}
-    met: dict[tuple[str, str], dict[str, int]] = {}
-    found: dict[str, list[ReportPoint]] = {dataset: [] for dataset in datasets}
-    for *about, metric, signature, dataset in warehouse.execute(_SQL["moments"], asked).fetchall():
-        known = met.setdefault((dataset, metric), {})
-        about.append(known.setdefault(str(signature), len(known) + 1))
-        found[dataset].append(ReportPoint(*about))
-    return {dataset: tuple(points) for dataset, points in found.items()}
+    parameters = {"datasets": list(datasets), "names": list(names), "most": most}
+    # The signatures of each metric are numbered as they appear
+    numbers: dict[tuple[str, str], dict[str, int]] = {}
+    points: dict[str, list[ReportPoint]] = {dataset: [] for dataset in datasets}
+    for *columns, metric, signature, dataset in warehouse.execute(_SQL["moments"], parameters).fetchall():
+        number_by_signature = numbers.setdefault((dataset, metric), {})
+        columns.append(number_by_signature.setdefault(str(signature), len(number_by_signature) + 1))
+        points[dataset].append(ReportPoint(*columns))
+    return {dataset: tuple(dataset_points) for dataset, dataset_points in points.items()}
