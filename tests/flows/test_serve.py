@@ -178,8 +178,10 @@ def test_what_dies_is_started_again_and_a_run_goes_on_where_it_was_killed_with_e
             wait_until(lambda: served.answers(served.port), "the server")
             run_id = deployed.start("evaluate", {**forms, "page": False})
             wait_until(lambda: judge.n_requests > 2, "some requests")
-            # As where the machine goes down: nobody says a last word.
+            # As where the machine goes down: nobody says a last word. What starts runs dies with its parent, and would
+            # otherwise tell the server that the run has crashed.
             served.process.kill()
+            served.process.wait()
             served.kill("prefect.engine")
             wait_until(lambda: not served.alive(), "the end of all children")
         judge.release()

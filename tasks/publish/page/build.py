@@ -60,27 +60,38 @@ def build_page(
             the field `primary`.
     """
     with home.warehouse.reading() as warehouse:
+        # The reports, which are about one data set
         reports = read_reports(home, list(dict.fromkeys(report_ids)))
         datasets = list(dict.fromkeys(report.dataset for report in reports))
         if len(datasets) != 1:
             raise UserError(
                 f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}"
             )
+
+        # The field that decides: by the gates, else by the newest comparison, else by what the reports have
         names = {name for report in reports for name in report.names}
-        asked = [*(gated.deciding_field for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
-        shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
-        chosen = shown[0]
-        declared = primary or any(gated.deciding_field == chosen for gated in gates) or chosen != headlines(reports)[0]
-        why = "" if declared else why_primary(chosen)
+        deciding_fields = [gated.deciding_field for gated in gates]
+        candidates = [*deciding_fields, *(comparison.primary for comparison in comparisons[::-1])]
+        page_headlines = headlines(reports, primary or next((name for name in candidates if name in names), ""))
+        deciding = page_headlines[0]
+        is_declared = primary or deciding in deciding_fields or deciding != headlines(reports)[0]
+
+        # Comparisons and verdicts by the names that releases have on the page
         labels = labels_of(reports)
-        margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.deciding_field == chosen}
-        named = tuple(
-            _named(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
+        margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.deciding_field == deciding}
+        labelled_comparisons = tuple(
+            _labelled(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
             for comparison in comparisons
         )
-        said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
+        verdicts = tuple(
+            replace(gated, old=labels.get(gated.old, gated.old), new=labels.get(gated.new, gated.new))
+            for gated in gates
+        )
 
-        means = [mean for report in reports for mean in _means(warehouse, report, shown, labels[report.report_id])]
+        # What the page has of each release
+        means = [
+            mean for report in reports for mean in _means(warehouse, report, page_headlines, labels[report.report_id])
+        ]
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
         binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
@@ -91,59 +102,70 @@ def build_page(
             Release(labels[report.report_id], report, report.manifest.get("command", ""), lengths.get(report.report_id))
             for report in reports
         )
-        page = Page(
+        return Page(
             dataset=datasets[0],
             made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            primary=chosen,
-            why_primary=why,
-            headlines=shown,
-            fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports, chosen)),
+            primary=deciding,
+            why_primary="" if is_declared else why_primary(deciding),
+            headlines=page_headlines,
+            fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports, deciding)),
             releases=releases,
-            gates=said,
-            summary=summary(releases, named, said, chosen),
-            warnings=warnings(releases, named, checks, n_quarantined),
-            comparisons=named,
+            gates=verdicts,
+            summary=summary(releases, labelled_comparisons, verdicts, deciding),
+            warnings=warnings(releases, labelled_comparisons, checks, n_quarantined),
+            comparisons=labelled_comparisons,
             failures=_failures(warehouse, labels),
             checks=checks,
             n_quarantined=n_quarantined,
             quarantine=refused,
             agreements=agreements,
-            corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
-            history=moments(warehouse, datasets, shown)[datasets[0]],
-            samples=read_samples(warehouse, labels, reports, chosen, most_samples),
+            corrected=tuple({(mean.field, mean.release): mean for mean in (*means, *calibrated)}.values()),
+            history=moments(warehouse, datasets, page_headlines)[datasets[0]],
+            samples=read_samples(warehouse, labels, reports, deciding, most_samples),
         )
-        return page
 
 
 def _means(
     warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str], label: str
 ) -> Iterator[Corrected]:
-    for name, one in by_own_labels(warehouse, report, names).items():
-        better = one.corrected
+    """Yield the means of a release in human labels, where a part of its answers has labels."""
+    for name, mean in by_own_labels(warehouse, report, names).items():
+        by_labels = mean.corrected
         raw, corrected = (
-            (part.value, *(part.interval[:2] if part.interval else (None, None))) for part in (one.raw, better)
+            (part.value, *(part.interval[:2] if part.interval else (None, None))) for part in (mean.raw, by_labels)
         )
-        yield Corrected(name, label, raw, corrected, better.labelled, better.unlabelled, "PPI++")
+        yield Corrected(name, label, raw, corrected, by_labels.labelled, by_labels.unlabelled, "PPI++")
 
 
-def _named(comparison: Comparison, names: dict[str, str], margin: float | None) -> Comparison:
-    missing = [one for one in (comparison.old, comparison.new) if one not in names]
+def _labelled(comparison: Comparison, labels: Mapping[str, str], margin: float | None) -> Comparison:
+    """Return a comparison with the names that its releases have on the page.
+
+    Raises:
+        UserError: one of them is not on the page.
+    """
+    missing = [report_id for report_id in (comparison.old, comparison.new) if report_id not in labels]
     if missing:
         raise UserError(f"{missing[0]}: compared, but not on the page")
-    return replace(comparison, old=names[comparison.old], new=names[comparison.new], margin=margin)
+    return replace(comparison, old=labels[comparison.old], new=labels[comparison.new], margin=margin)
 
 
 def _field(name: str, reports: Sequence[Report], binary: bool) -> FieldSummary:
     metric = name.partition(".")[0]
-    found = [report.manifest["signatures"].get(metric) for report in reports]
+    signatures = [report.manifest["signatures"].get(metric) for report in reports]
     notes = [note for report in reports if (note := report.metric(metric))]
-    summary = LABEL_FIELD.description if metric == LABEL else notes[0].summary if notes else ""
-    lower = any(report.lower_is_better(name) for report in reports)
-    return FieldSummary(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary, lower)
+    summary = notes[0].summary if notes else ""
+    return FieldSummary(
+        name=name,
+        metric=metric,
+        summary=LABEL_FIELD.description if metric == LABEL else summary,
+        signatures=tuple(dict.fromkeys(filter(None, signatures))),
+        binary=binary,
+        lower_is_better=any(report.lower_is_better(name) for report in reports),
+    )
 
 
 def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -> Table:
-    """Rows without a score, by metric, status and reason, the most frequent first."""
+    """Count rows without a score, by metric, status and reason, the most frequent first."""
     rows = warehouse.execute(_SQL["failures"], [list(labels)]).fetchall()
     cells = [(metric, labels[report_id], status, count(n), reason) for report_id, metric, status, reason, n in rows]
     head = ("metric", "release", "status", "rows", "reason")
@@ -151,7 +173,7 @@ def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -
 
 
 def _quarantine(warehouse: duckdb.DuckDBPyConnection, ids: Mapping[str, Sequence[str]]) -> tuple[int, Table]:
-    """How many rows the runs of the reports `ids` refused, and the first of them."""
+    """Count the rows that the runs of the reports `ids` refused, and show the first of them."""
     [(n,)] = warehouse.execute(_SQL["n_quarantined"], ids).fetchall()
     rows = warehouse.execute(_SQL["quarantine"], {**ids, "chars": _RAW_CHARS, "most": _MOST_REFUSED}).fetchall()
     cells = [
@@ -166,7 +188,7 @@ def _quarantine(warehouse: duckdb.DuckDBPyConnection, ids: Mapping[str, Sequence
 def _agreements(
     warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], labels: Mapping[str, str], binary: set[str]
 ) -> tuple[tuple[LabelAgreement, ...], tuple[Corrected, ...]]:
-    """The newest calibration of each field and release with the signature that the reports have of its metric.
+    """Read the newest calibration of each field and release with the signature that the reports have of its metric.
 
     Corrected means are those of a report of the page. Where the calibration is of another report of the release, for
     instance on another data set, the errors that it found are carried over, for the fields that are `binary`.
@@ -176,37 +198,39 @@ def _agreements(
         _SQL["agreements"],
         {"signatures": list(signatures), "releases": [report.release for report in reports]},
     ).fetchall()
-    found, means = [], []
-    for field, release, source, n, n_unlabelled, report_ids, base_rate, *numbers in rows:
-        kappa, sensitivity, specificity, bias, ceiling, raw, corrected = zip(*[iter(numbers)] * 3, strict=True)
+    agreements, means = [], []
+    for field, release, source, n, n_unlabelled, report_ids, base_rate, *estimates in rows:
+        # Each estimate is three columns: the value and both ends of its interval
+        kappa, sensitivity, specificity, bias, ceiling, raw, corrected = zip(*[iter(estimates)] * 3, strict=True)
         of_release = [report for report in reports if report.release == release]
-        own = next((report for report in of_release if report.report_id in report_ids), None)
-        shown = own or next(iter(of_release), None)
-        name = labels[shown.report_id] if shown else None
-        one = LabelAgreement(field, name, source, n, kappa, sensitivity, specificity, bias, ceiling)
-        found.append(one)
-        if own and name and corrected[0] is not None:
+        calibrated = next((report for report in of_release if report.report_id in report_ids), None)
+        report = calibrated or next(iter(of_release), None)
+        name = labels[report.report_id] if report else None
+        agreement = LabelAgreement(field, name, source, n, kappa, sensitivity, specificity, bias, ceiling)
+        agreements.append(agreement)
+        if calibrated and name and corrected[0] is not None:
             means.append(Corrected(field, name, raw, corrected, n, n_unlabelled, "PPI++"))
-        elif not own and shown and field in binary and base_rate is not None:
-            means += _carried_over(one, shown, base_rate)
-    return tuple(found), tuple(means)
+        elif not calibrated and report and field in binary and base_rate is not None:
+            means += _carried_over(agreement, report, base_rate)
+    return tuple(agreements), tuple(means)
 
 
-def _carried_over(one: LabelAgreement, report: Report, base_rate: float) -> list[Corrected]:
-    """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
-    score = report.score(one.field)
-    # Answers to one question are not independent, and the formula is for those that are.
+def _carried_over(agreement: LabelAgreement, report: Report, base_rate: float) -> list[Corrected]:
+    """Correct the mean of `report` for the errors that the judge makes on other answers of the release, if possible."""
+    score, n = report.score(agreement.field), agreement.n
+    # Answers to one question are not independent, and the formula is for those that are
     if report.n_questions != report.n_total:
         return []
-    if score is None or score.mean is None or one.sensitivity[0] is None or one.specificity[0] is None:
+    if score is None or score.mean is None or agreement.sensitivity[0] is None or agreement.specificity[0] is None:
         return []
-    # The counts behind the rates.
-    ones = round(one.n * base_rate)
-    right, caught = round(one.sensitivity[0] * ones), round(one.specificity[0] * (one.n - ones))
-    counts = Confusion(right, one.n - ones - caught, ones - right, caught)
-    found = rogan_gladen(round(score.mean * score.n_scored), score.n_scored, counts)
-    if found is None or found.interval is None:
+    # The counts behind the rates
+    n_right = round(n * base_rate)
+    true_positive = round(agreement.sensitivity[0] * n_right)
+    true_negative = round(agreement.specificity[0] * (n - n_right))
+    counts = Confusion(true_positive, n - n_right - true_negative, n_right - true_positive, true_negative)
+    estimate = rogan_gladen(round(score.mean * score.n_scored), score.n_scored, counts)
+    if estimate is None or estimate.interval is None:
         return []
-    corrected = (found.value, found.interval.low, found.interval.high)
+    corrected = (estimate.value, estimate.interval.low, estimate.interval.high)
     raw = (score.mean, score.ci_low, score.ci_high)
-    return [Corrected(one.field, str(one.release), raw, corrected, one.n, score.n_scored, "Rogan-Gladen")]
+    return [Corrected(agreement.field, str(agreement.release), raw, corrected, n, score.n_scored, "Rogan-Gladen")]
