@@ -131,11 +131,11 @@ def dataset_name(source: Source) -> str:
     Raises:
         UserError: the name has characters that report ids cannot hold.
     """
-    given = source.references or source.answers
-    if not source.dataset and len(several(given)) > 1:
-        raise UserError(f"{_name(given)}: name the data set of several files with --dataset")
-    # What a file is called may hold blanks, which report ids cannot.
-    name = source.dataset or re.sub(r"[^\w.-]+", "-", stem(given)).strip("-") or "data"
+    file = source.references or source.answers
+    if not source.dataset and len(several(file)) > 1:
+        raise UserError(f"{_name(file)}: name the data set of several files with --dataset")
+    # What a file is called may hold blanks, which report ids cannot
+    name = source.dataset or re.sub(r"[^\w.-]+", "-", stem(file)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     if name in _TAKEN:
@@ -152,76 +152,87 @@ def load(source: Source, out: Path) -> Loaded:
     out.mkdir(parents=True, exist_ok=True)
     dataset = dataset_name(source)
     notes: list[str] = []
-    answers, references = Contents(), Contents()
-    known = _load_references(source, out, references, notes)
-    rows = read(source.answers, out, answers, source.encoding)
+    answer_files, reference_files = Contents(), Contents()
+
+    # The references, then the answers: their format, their columns, their rows
+    references = _load_references(source, out, reference_files, notes)
+    rows = read(source.answers, out, answer_files, source.encoding)
     mapped = [*source.paths.values(), *source.slices, *source.column_paths.values()]
-    found = opened(rows, source.answers, source.chosen, source.wide, mapped)
-    stager = _stager_of(
-        source,
-        found,
-        notes,
-        known,
-        again=lambda: found.reading.rows(read(source.answers, out / "again", encoding=source.encoding)),
-    )
+    answers = opened(rows, source.answers, source.chosen, source.wide, mapped)
+
+    def read_again() -> Iterator[Raw]:
+        return answers.reading.rows(read(source.answers, out / "again", encoding=source.encoding))
+
+    stager = _stager_of(source, answers, notes, references, read_again)
     staged, rejects = out / STAGED, out / REJECTS
-    n_rows = stage_rows(found.rows, stager, staged, rejects)
-    if found.reading.is_made:
-        format, n_releases = found.reading.format, len(stager.releases)
+    n_rows = stage_rows(answers.rows, stager, staged, rejects)
+
+    # What was read, and what was not
+    if answers.reading.is_made:
+        format, n_releases = answers.reading.format, len(stager.releases)
         noun = format.releases if n_releases > 1 else format.releases[:-1]
         releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
-        answers_there = f", {n_rows:,} answers" if n_rows else ""
-        notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{answers_there}")
+        n_answers = f", {n_rows:,} answers" if n_rows else ""
+        notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{n_answers}")
     notes += [
         f"{_name(source.answers)}: {path} is left out where it is no number, such as {text[:40]!r}"
         for path, text in stager.no_numbers.items()
     ]
-    notes += [*references.notes(), *answers.notes()]
-    contents = {"answers": answers.about()}
-    if known:
-        if isinstance(stager.known, ReferenceJoin):
-            notes += stager.known.notes(_name(source.answers), _name(source.references or ""))
-        known.close()
-        contents["references"] = references.about()
-    joined = str(known.file) if known else None
-    named = tuple(sorted(stager.releases))
-    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, named)
+    notes += [*reference_files.notes(), *answer_files.notes()]
+    contents = {"answers": answer_files.about()}
+    if references:
+        if isinstance(stager.references, ReferenceJoin):
+            notes += stager.references.notes(_name(source.answers), _name(source.references or ""))
+        references.close()
+        contents["references"] = reference_files.about()
+    return Loaded(
+        dataset=dataset,
+        staged=str(staged),
+        rejects=str(rejects),
+        references=str(references.file) if references else None,
+        n_rows=n_rows,
+        notes=tuple(notes),
+        contents=contents,
+        releases=tuple(sorted(stager.releases)),
+    )
 
 
 def _stager_of(
     source: Source,
-    found: Opened,
+    answers: Opened,
     notes: list[str],
-    known: ReferenceTable | None,
-    again: Callable[[], Iterator[Raw]],
+    references: ReferenceTable | None,
+    read_again: Callable[[], Iterator[Raw]],
 ) -> Stager:
-    """The stager for the rows of a source; adds to the `notes`.
+    """Make the stager for the rows of a source, and add to the `notes`.
 
-    `again` reads all rows once more: the first ones may lack columns, and do not tell all that is among them.
+    `read_again` reads all rows once more: the first ones may lack columns, and do not tell all that is among them.
 
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    reading, name = found.reading, _name(source.answers)
+    reading, name = answers.reading, _name(source.answers)
+
+    # The columns; if the first rows lack some of them, later ones may have them
     try:
-        columns = _columns_of(source, found.records, known, reading)
+        columns = _columns_of(source, answers.records, references, reading)
     except UserError:
-        later = (raw.record for raw in again() if raw.record is not None)
-        asked = {*source.paths.values(), *source.slices, *source.column_paths.values()}
-        others = with_other_columns(later, asked)
-        columns = _columns_of(source, [*found.records, *others], known, reading)
+        later_records = (raw.record for raw in read_again() if raw.record is not None)
+        mapped = {*source.paths.values(), *source.slices, *source.column_paths.values()}
+        more_records = with_other_columns(later_records, mapped)
+        columns = _columns_of(source, [*answers.records, *more_records], references, reading)
     if source.wide:
         notes.append(f"{name}: one release per column: {', '.join(source.wide)}")
     if reading.unread:
         notes.append(f"{name}: not read: {listed(reading.unread, 40)}")
-    # Of a row with several releases, the first stands for all.
-    records = found.records[:: len(source.wide) or 1]
-    used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
-    said = notes_on(used, records, "--map", reading.is_made)
-    notes += [f"{name}: {note}" for note in said]
-    # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
-    told = source.release or ("release" in columns.paths and not reading.is_made)
-    by_file = {} if told else _releases_by_file(source, columns, again(), notes)
+    # Of a row with several releases, the first stands for all
+    records = answers.records[:: len(source.wide) or 1]
+    used_columns = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
+    notes += [f"{name}: {note}" for note in notes_on(used_columns, records, "--map", reading.is_made)]
+
+    # The release: a table that names it is believed; logs of a tool name models, of which one may have answered twice
+    has_release = source.release or ("release" in columns.paths and not reading.is_made)
+    by_file = {} if has_release else _releases_by_file(source, columns, read_again(), notes)
     default_release = ""
     if not (source.release or by_file or "release" in columns.paths):
         if len(several(source.answers)) > 1:
@@ -235,28 +246,28 @@ def _stager_of(
             raise UserError(f"{name}: {error}, or name it with --release") from error
         notes.append(f"no release column and no --release: the release is called {default_release!r} after the file")
     if source.release and "release" in columns.guessed:
-        named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
-        if len(named) > 1:
+        cells = [value(record, columns.paths["release"]) for record in records]
+        releases = dict.fromkeys(str(cell) for cell in cells if cell)
+        if len(releases) > 1:
             notes.append(
-                f"{name}: --release {source.release} stands for all of {listed(list(named))} in the "
+                f"{name}: --release {source.release} stands for all of {listed(list(releases))} in the "
                 f"column {columns.paths['release']}; without it, each is a release"
             )
-    filters = dict.fromkeys(
-        str(raw.record["response_filter"])
-        for raw in (again() if reading.format.name == "lm-eval" else ())
-        if raw.record
-    )
+    lm_eval_rows = read_again() if reading.format.name == "lm-eval" else ()
+    filters = dict.fromkeys(str(raw.record["response_filter"]) for raw in lm_eval_rows if raw.record)
     if len(filters) > 1:
         notes.append(f"{name}: the filters {listed(list(filters))} read the same outputs: each is a release")
+
+    # An id is made of all that tells questions apart
     id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
         if not reading.is_made:
-            id_columns = _columns_of_ids(columns, again())
+            id_columns = _columns_of_ids(columns, read_again())
         hashed = " and ".join(["question", "references", *id_columns])
         notes.append(f"{name}: no id column; a hash of {hashed} serves as the id")
 
     def answer_ids() -> Iterator[tuple[str | None, str]]:
-        for raw in again():
+        for raw in read_again():
             with suppress(ValueError):
                 sample_id = text_at(raw.record or {}, columns.paths, "id")
                 if sample_id is not None:
@@ -265,7 +276,7 @@ def _stager_of(
     return Stager(
         columns=columns,
         release=source.release,
-        known=None if known is None else ReferenceJoin(known, answer_ids),
+        references=None if references is None else ReferenceJoin(references, answer_ids),
         default_release=default_release,
         by_file=by_file,
         own_columns=not reading.is_made,
@@ -281,26 +292,27 @@ def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
     Without an id column, rows of one release that have the same question and references may be about different texts,
     which stand in a column of another name.
     """
-    first_others: dict[str, str] = {}
+    first_hashes: dict[str, str] = {}
     names: dict[str, None] = {}
     differ = False
     for raw in rows:
         record = raw.record or {}
-        others = {name: str(record[name]) for name in record if tells_questions_apart(name, columns)}
-        names |= dict.fromkeys(others)
+        cells = {name: str(record[name]) for name in record if tells_questions_apart(name, columns)}
+        names |= dict.fromkeys(cells)
         with suppress(ValueError):
             fields = sample_fields(record, columns)
             release, repeat = (str(value(record, columns.paths.get(key))) for key in ("release", "repeat"))
             question = content_hash([fields["question"], fields["references"], raw.file, release, repeat])
-            hashed_others = content_hash([*others.items()])
-            differ = differ or first_others.setdefault(question, hashed_others) != hashed_others
+            cells_hash = content_hash([*cells.items()])
+            differ = differ or first_hashes.setdefault(question, cells_hash) != cells_hash
     return tuple(names) if differ else ()
 
 
 def _name(source: str) -> str:
-    # What follows the question mark of a URL may be a key.
-    without_keys = (one.split("?", 1)[0] if URL.match(one) else one for one in several(source))
-    return listed([one.rstrip("/").rsplit("/", 1)[-1] for one in without_keys])
+    """Return the names of files and URLs, for messages."""
+    # What follows the question mark of a URL may be a key
+    without_keys = (place.split("?", 1)[0] if URL.match(place) else place for place in several(source))
+    return listed([place.rstrip("/").rsplit("/", 1)[-1] for place in without_keys])
 
 
 _WITHOUT: Mapping[Key, str] = {
@@ -310,39 +322,45 @@ _WITHOUT: Mapping[Key, str] = {
 }
 
 
-def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
-    """The columns of the answers, as far as these records show them.
+def _columns_of(
+    source: Source, records: Sequence[Record], references: ReferenceTable | None, reading: Reading
+) -> ColumnMap:
+    """Return the columns of the answers, as far as these records show them.
 
     Raises:
         UserError: a needed column is in none of them.
     """
-    elsewhere = known.sliced if known else ()
-    taken = (*source.slices, *source.column_paths.values())
+    # Those that are mapped, and those that are known by their names
+    in_references = references.sliced if references else ()
+    used = (*source.slices, *source.column_paths.values())
     paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = complete(paths, taken, records, called(source.answers), elsewhere, made=reading.is_made)
+    columns = complete(paths, used, records, called(source.answers), in_references, made=reading.is_made)
     columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
     if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
             "--release"
         )
-    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not known else ("answer",)
-    if not known and columns.paths.keys().isdisjoint(("id", "question", "references")):
+
+    # Those that must be there; the message says which column is likely meant
+    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not references else ("answer",)
+    if not references and columns.paths.keys().isdisjoint(("id", "question", "references")):
         needed = (*needed, "id")
     for key in needed:
         if key not in columns.paths:
             if reading.is_made:
                 raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
-            names, best = suggested(key, records, list(columns.paths.values()))
-            remedy = f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
-            unnamed = key == "answer" and best == "COLUMN"
-            wide = wide_columns(records, list(columns.paths.values()), by_texts=unnamed)
+            names, likely = suggested(key, records, list(columns.paths.values()))
+            or_file = " or give --references FILE" if key == "references" else ""
+            remedy = f"name it with --map {key}={likely}{or_file}"
+            has_no_likely_answer = key == "answer" and likely == "COLUMN"
+            wide = wide_columns(records, list(columns.paths.values()), by_texts=has_no_likely_answer)
             if wide and not source.wide:
-                # What has been taken for the answer is the right one then.
-                right = f" --map references={columns.paths['answer']}" if key == "references" else ""
-                remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{right}"
+                # What has been taken for the answer is the right one then
+                option = f" --map references={columns.paths['answer']}" if key == "references" else ""
+                remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
             raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
-    if known and "id" not in columns.paths:
+    if references and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
             f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
@@ -351,7 +369,7 @@ def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable
 
 
 def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], notes: list[str]) -> dict[str, str]:
-    """The release of each of several files, where no column names it and two of them answer the same questions.
+    """Name the release of each of several files, where no column does and two of them answer the same questions.
 
     Raises:
         UserError: they do in the name of one release, and another column tells them apart.
@@ -359,42 +377,45 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
     files = files_of(source.answers) or []
     if len(files) < 2:
         return {}
-    heads: dict[str | None, list[Record]] = {}
+    # The first rows of two files
+    records_by_file: dict[str | None, list[Record]] = {}
     for file, group in itertools.groupby(rows, key=lambda raw: raw.file):
-        heads[file] = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
-        if len(heads) == 2:
+        records_by_file[file] = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
+        if len(records_by_file) == 2:
             break
-    asked: Key = "id" if "id" in columns.paths else "question"
-    keys = [
-        {
-            tuple(str(value(record, columns.paths.get(key))) for key in (asked, "release", "repeat"))
-            for record in records
-        }
-        for records in heads.values()
-    ]
-    if len(keys) < 2 or len(keys[0] & keys[1]) * 2 < min(map(len, keys)):
+
+    # The questions that they answer
+    question_key: Key = "id" if "id" in columns.paths else "question"
+    question_paths = [columns.paths.get(key) for key in (question_key, "release", "repeat")]
+    questions = []
+    for records in records_by_file.values():
+        questions.append({tuple(str(value(record, path)) for path in question_paths) for record in records})
+    if len(questions) < 2 or len(questions[0] & questions[1]) * 2 < min(map(len, questions)):
         return {}
     if "release" not in columns.paths:
         names = releases_of(files)
         notes.append(f"no release column and no --release: each file is a release: {listed(list(names.values()))}")
         return names
+
     # Columns that have one value in each file, and not the same one
-    apart = []
-    for name in next(iter(heads.values()))[0]:
-        first, second = ({str(record.get(name)) for record in records} for records in heads.values())
-        if len(first) == len(second) == 1 and first != second and name not in columns.paths.values():
-            apart.append(name)
-    if apart:
+    distinguishing = []
+    for name in next(iter(records_by_file.values()))[0]:
+        cells, other_cells = ({str(record.get(name)) for record in records} for records in records_by_file.values())
+        if len(cells) == len(other_cells) == 1 and cells != other_cells and name not in columns.paths.values():
+            distinguishing.append(name)
+    if distinguishing:
+        column, *more_columns = distinguishing
+        or_columns = f" (or {', '.join(more_columns)})" if more_columns else ""
         raise UserError(
-            f"{listed([str(file) for file in heads])}: both have the answers of {min(keys[0] & keys[1])[1]} to the "
-            f"same questions; what tells them apart is the release: --map release={apart[0]}"
-            + (f" (or {', '.join(apart[1:])})" if apart[1:] else "")
+            f"{listed([str(file) for file in records_by_file])}: both have the answers of "
+            f"{min(questions[0] & questions[1])[1]} to the same questions; what tells them apart is the release: "
+            f"--map release={column}{or_columns}"
         )
     return {}
 
 
 def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
-    """The references in a file of their own; None where they are beside the answers. Adds to the `notes`.
+    """Load the references of a file of their own, and add to the `notes`. None where they are beside the answers.
 
     Raises:
         UserError: as `load`.
@@ -405,28 +426,28 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
 
     # Recognise the columns
     name = called(source.references)
-    found = opened(read(source.references, out, contents, source.encoding), source.references)
-    columns = complete(source.reference_paths, (), found.records, name, made=found.reading.is_made)
+    rows = opened(read(source.references, out, contents, source.encoding), source.references)
+    columns = complete(source.reference_paths, (), rows.records, name, made=rows.reading.is_made)
     columns = replace(columns, slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
-            names, best = suggested(key, found.records, list(columns.paths.values()))
-            raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={best}")
-    said = notes_on(columns, found.records, "--map-references")
-    notes += [f"{_name(source.references)}: {note}" for note in said]
+            names, likely = suggested(key, rows.records, list(columns.paths.values()))
+            raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={likely}")
+    column_notes = notes_on(columns, rows.records, "--map-references")
+    notes += [f"{_name(source.references)}: {note}" for note in column_notes]
 
     # Keep one row per id
-    known = ReferenceTable(out)
-    with parquet_writer(known.file, reference_schema()) as writer:
-        while batch := list(itertools.islice(found.rows, _BATCH)):
+    table = ReferenceTable(out)
+    with parquet_writer(table.file, reference_schema()) as writer:
+        while batch := list(itertools.islice(rows.rows, _BATCH)):
             staged = []
             for raw in batch:
                 reference = Reference.of(raw, columns, name)
-                if known.add(reference, raw, name):
+                if table.add(reference, raw, name):
                     staged.append({**reference._asdict(), "sample_hash": reference.hash})
             writer.write_table(pa.Table.from_pylist(staged, schema=reference_schema()))
-    return known
+    return table
 
 
 def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
@@ -436,21 +457,21 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
     n_rows = 0
     with (
         _old_objects_frozen(),
-        parquet_writer(rejects, quarantine_schema()) as bad,
-        parquet_writer(staged, staged_schema()) as good,
+        parquet_writer(rejects, quarantine_schema()) as reject_writer,
+        parquet_writer(staged, staged_schema()) as staged_writer,
     ):
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
             tell(Advance("load rows", n_rows))
-            taken, rejected = [], []
+            staged_rows, rejected_rows = [], []
             for raw in batch:
                 try:
-                    taken.append(stager.stage(raw))
+                    staged_rows.append(stager.stage(raw))
                 except ValueError as error:
-                    rejected.append(refused(raw, str(error)))
-            good.write_table(pa.Table.from_pylist(taken, schema=staged_schema()))
-            if rejected:
-                bad.write_table(pa.Table.from_pylist(rejected, schema=quarantine_schema()))
+                    rejected_rows.append(refused(raw, str(error)))
+            staged_writer.write_table(pa.Table.from_pylist(staged_rows, schema=staged_schema()))
+            if rejected_rows:
+                reject_writer.write_table(pa.Table.from_pylist(rejected_rows, schema=quarantine_schema()))
     return n_rows
 
 
@@ -487,7 +508,7 @@ class Stager:
 
     columns: ColumnMap
     release: str
-    known: ReferenceJoin | Mapping[str, Reference] | None
+    references: ReferenceJoin | Mapping[str, Reference] | None
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)
@@ -508,68 +529,68 @@ class Stager:
     """The columns of records, by the names in them."""
 
     def stage(self, raw: Raw) -> dict[str, Any]:
-        """The staged row.
+        """Return the staged row.
 
         Raises:
             ValueError: the row has no record, or a column of it is not a text.
         """
         if raw.record is None:
             raise ValueError(raw.error)
-        columns = self.columns
-        if self.own_columns:
-            names = tuple(raw.record)
-            if names not in self._shapes:
-                if len(self._shapes) >= _SHAPES:
-                    self._shapes.clear()
-                self._shapes[names] = columns_in(raw.record, columns)
-            columns = self._shapes[names]
-        record, paths = raw.record, columns.paths
-        record, shown_error = _without_errors(record, paths)
+        columns = self._columns_in(raw.record)
+        paths = columns.paths
+        record, shown_error = _without_errors(raw.record, paths)
+
+        # The question and what is right: beside the answer, or in a file of references, joined by the id
         own = Reference(**sample_fields(record, columns))
         reference = own
-        if self.known is not None:
-            if isinstance(self.known, ReferenceJoin):
-                known = self.known.find(own.sample_id, raw.file, own.question)
+        if self.references is not None:
+            if isinstance(self.references, ReferenceJoin):
+                joined = self.references.find(own.sample_id, raw.file, own.question)
             else:
-                known = self.known.get(own.sample_id or "")
+                joined = self.references.get(own.sample_id or "")
             # An id that it lacks has no references, and validation says so
-            reference = known or own._replace(references=(), facts=(), incorrect_references=())
+            reference = joined or own._replace(references=(), facts=(), incorrect_references=())
         if not reference.sample_id and "id" not in paths:
             cells = [[name, str(record.get(name))] for name in self.id_columns]
             reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
-        # A references file may hold references only; what was asked then stands beside the answer.
+        # A references file may hold references only; what was asked then stands beside the answer
         question = own.question if reference.question is None else reference.question
+        context = own.context or reference.context
+
+        # The answer, the release that gave it, and why there is none
         answer, release = (text_at(record, paths, key) for key in ("answer", "release"))
         release = None if release is None else release_name(release)
-        unnamed = self.by_file.get(raw.file or "") or self.default_release or None
         if release and len(self.releases) < _MOST_RELEASES:
             self.releases.add(release)
-        named = self.release or (unnamed if release is None else release)
-        missing = text_at(record, paths, "missing_because") if is_blank(answer) else None
-        missing = missing or shown_error
+        if release is None:
+            release = self.by_file.get(raw.file or "") or self.default_release or None
+        release = self.release or release
+        missing = (text_at(record, paths, "missing_because") if is_blank(answer) else None) or shown_error
         missing = None if is_blank(missing) else missing
-        context = own.context or reference.context
-        wrong = reference.incorrect_references
-        given: dict[str, float] = {}
+
+        # What comes with it: scores of other tools, slices, columns that rubrics are about
+        given_scores: dict[str, float] = {}
         for path in paths["scores"].split("\n") if "scores" in paths else ():
             numbers = given_at(record, path)
             if not numbers and isinstance(cell := value(record, path), str) and not is_blank(cell):
                 self.no_numbers.setdefault(path, cell)
-            given |= numbers
+            given_scores |= numbers
         slices = []
-        of_reference = dict(reference.slices)
+        reference_slices = dict(reference.slices)
         for path in self.columns.slices:
             text = clean(as_text(value(record, path)))
-            text = of_reference.get(path) if text is None else text
+            text = reference_slices.get(path) if text is None else text
             slices.append((path, "(none)" if text is None else text))
-        others = self._others(record)
-        key = sample_key(question, answer, reference.references, reference.facts, context, wrong, others)
+        texts = self._column_texts(record)
+
+        incorrect = reference.incorrect_references
+        key = sample_key(question, answer, reference.references, reference.facts, context, incorrect, texts)
         return {
             "row": raw.row,
             "file": raw.file,
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
-            "release": f"{named} {record['response_filter']}" if self.by_filter else named,
+            "release": f"{release} {record['response_filter']}" if self.by_filter else release,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
             "question": question,
@@ -580,35 +601,47 @@ class Stager:
             "references": reference.references,
             "facts": reference.facts,
             "context": context,
-            "incorrect_references": wrong,
-            "columns": [*others.items()] or None,
-            "given": sorted(given.items()) or None,
+            "incorrect_references": incorrect,
+            "columns": [*texts.items()] or None,
+            "given": sorted(given_scores.items()) or None,
             "cluster": reference.cluster,
             "label": text_at(record, paths, "label"),
             "correct": None,
             "slices": slices,
-            # An answer that is not there is no blank one: it has no measurement, and takes none from another release.
+            # An answer that is not there is no blank one: it has no measurement, and takes none from another release
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
 
-    def _others(self, record: Record) -> dict[str, str]:
-        """The columns that rubrics are about, as texts.
+    def _columns_in(self, record: Record) -> ColumnMap:
+        """Return the columns of a record, which are kept by the names in it."""
+        if not self.own_columns:
+            return self.columns
+        names = tuple(record)
+        if names not in self._shapes:
+            if len(self._shapes) >= _SHAPES:
+                self._shapes.clear()
+            self._shapes[names] = columns_in(record, self.columns)
+        return self._shapes[names]
+
+    def _column_texts(self, record: Record) -> dict[str, str]:
+        """Return the columns that rubrics are about, as texts.
 
         Raises:
             ValueError: the conversation is none.
         """
         texts = {}
         for name, path in self.others.items():
-            if (found := value(record, path)) is None:
+            if (cell := value(record, path)) is None:
                 continue
             if name == COLUMN:
                 try:
-                    found = turns(found)
+                    cell = turns(cell)
                 except ValueError as error:
-                    raise ValueError(f"{name}{'' if path == name else f' ({path})'} {error}") from error
+                    mapped_path = "" if path == name else f" ({path})"
+                    raise ValueError(f"{name}{mapped_path} {error}") from error
             try:
-                text = column_text(found) if isinstance(found, list | dict) else as_text(found)
+                text = column_text(cell) if isinstance(cell, list | dict) else as_text(cell)
             except TypeError as error:
                 raise ValueError(f"{name} holds what JSON cannot: {error}") from error
             if text is not None:
