@@ -99,8 +99,8 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
     """
     paths: dict[Key, str] = {}
     for pair in pairs:
-        key, found, path = pair.partition("=")
-        if not found or not path:
+        key, sign, path = pair.partition("=")
+        if not sign or not path:
             raise UserError(f"--map {pair}: write KEY=PATH, for instance id=meta.question_id")
         if key not in KEYS:
             raise UserError(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
@@ -113,52 +113,61 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
 
 
 def complete(
-    given: Mapping[Key, str],
+    mapped: Mapping[Key, str],
     slices: Sequence[str],
     records: Sequence[Record],
     source: str,
-    elsewhere: Collection[str] = (),
+    reference_slices: Collection[str] = (),
     *,
     made: bool = False,
 ) -> ColumnMap:
     """Fill in what the user did not map, from the columns of the first `records`.
 
-    `elsewhere` names slices that the references file has. The records that a format `made` have the names of the keys;
-    what is asked for where it is missing (id, release, references, answer) counts as missing if none of the first has
-    it, and anything else may come later.
+    `reference_slices` are those that the references file has. The records that a format `made` have the names of the
+    keys; what is needed (id, release, references, answer) counts as missing if none of the first has it, and anything
+    else may come later.
 
     Raises:
         UserError: a mapped path or a slice is in none of the records, or a mapped score is a time without a unit.
     """
+    # The columns that a format has made, and those that are mapped
     columns = dict.fromkeys(name for record in records for name in record)
-    settled = [key for key in KEYS if made and key in columns]
+    by_format = [key for key in KEYS if made and key in columns]
     filled = {name for record in records for name, cell in record.items() if cell not in (None, "", [])}
     if "missing_because" in filled:
         filled.add("answer")
     needed = ("id", "release", "references", "answer")
-    paths = {key: key for key in settled if key in filled or key not in needed} | dict(given)
+    paths = {key: key for key in by_format if key in filled or key not in needed} | dict(mapped)
     references_as = paths.pop("references-as", "")
-    asked = [(key, path) for key, several in paths.items() for path in several.split("\n")]
-    for key, path in [*asked, *(("slice", path) for path in slices if path not in elsewhere)]:
+
+    # Each of them must be there
+    key_paths: list[tuple[str, str]] = [
+        (key, path) for key, key_lines in paths.items() for path in key_lines.split("\n")
+    ]
+    key_paths += [("slice", path) for path in slices if path not in reference_slices]
+    for key, path in key_paths:
         if records and not any(is_there(record, path) for record in records):
-            near = difflib.get_close_matches(path, columns, 1, 0.8)
-            meant = f"did you mean {near[0]!r}? " if near else ""
+            matches = difflib.get_close_matches(path, columns, 1, 0.8)
+            hint = f"did you mean {matches[0]!r}? " if matches else ""
             raise UserError(
-                f"{source}: no column {path!r} (for {key}); {meant}the columns are {', '.join(sorted(columns))}"
+                f"{source}: no column {path!r} (for {key}); {hint}the columns are {', '.join(sorted(columns))}"
             )
-    guessed = _recognised(paths, columns, settled)
+
+    # The others are recognised by their names
+    guessed = _recognised(paths, columns, by_format)
     if not made:
         check_units(paths.get("scores", "").split("\n"), source)
-        took = [name for name in _WITH_UNIT if name in columns]
-        if took and "scores" not in paths and "answer" in {**paths, **guessed}:
-            guessed["scores"] = "\n".join(took)
-    found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
+        with_unit = [name for name in _WITH_UNIT if name in columns]
+        if with_unit and "scores" not in paths and "answer" in {**paths, **guessed}:
+            guessed["scores"] = "\n".join(with_unit)
+    column_map = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
+
+    # Whether texts that spell lists are lists; a format knows
     if not references_as:
-        # A format knows what is a list, and what a text that spells one.
-        spellings = {_spelling(text) for _, text in _texts_of(records, found, *_LISTS) if not is_blank(text)}
+        spellings = {_spelling(text) for _, text in _texts_of(records, column_map, *_LISTS) if not is_blank(text)}
         are_lists = "texts" in spellings and spellings <= {"texts", "list", "shortened"}
         references_as = "text" if made else "lists" if are_lists else "quoted"
-    return replace(found, references_as=references_as)
+    return replace(column_map, references_as=references_as)
 
 
 def check_units(names: Iterable[str], source: str) -> None:
@@ -173,30 +182,30 @@ def check_units(names: Iterable[str], source: str) -> None:
 
 
 def _texts_of(records: Iterable[Record], columns: ColumnMap, *keys: Key) -> Iterator[tuple[int, str]]:
-    """The texts of these keys among the records, with the number of the record (from 1)."""
+    """Yield the texts of these keys among the records, with the number of the record (from 1)."""
     for number, record in enumerate(records, 1):
         for key in keys:
             for path in columns.paths[key].split("\n") if key in columns.paths else ():
-                # What cannot be read is refused with its row.
+                # What cannot be read is refused with its row
                 with suppress(ValueError):
                     if isinstance(text := value(record, path), str):
                         yield number, text
 
 
 def _spelling(text: str) -> Literal["", "list", "texts", "shortened", "object", "broken"]:
-    """Whether a text spells a list, one of texts in quotes or objects, one that cannot be read, or an object."""
+    """Tell whether a text spells a list, one of texts in quotes or objects, one that cannot be read, or an object."""
     if not spells_list(text):
         return ""
     try:
-        found = spelled(text)
+        items = spelled(text)
     except ShortenedList:
         # So that its row is refused, and not scored with a part of its references
         return "shortened"
     except ValueError:
         return ""
-    if isinstance(found, list):
-        return "texts" if _are_texts(text, found) else "list"
-    if isinstance(found, Mapping):
+    if isinstance(items, list):
+        return "texts" if _are_texts(text, items) else "list"
+    if isinstance(items, Mapping):
         return "object"
     return "broken" if re.match(r"\s*\[(\s*['\"“]|.*,.*\]\s*$)", text, re.DOTALL) else ""
 
@@ -207,80 +216,75 @@ def _are_texts(text: str, items: Sequence[Any]) -> bool:
 
 
 def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: bool = False) -> list[str]:
-    """What users are to know of how columns are read.
+    """Say what users are to know of how columns are read.
 
     Args:
         option: the one that maps columns.
         made: whether a format made the records, so that there is nothing to map.
     """
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
-    taken = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
-    if made:
-        given = [record.get("scores") for record in records]
-        taken |= {str(name) for one in given if isinstance(one, Mapping) for name in one}
-        taken |= {"release_order", "response_filter"}
-    taken |= {way[0] for path in taken if (way := steps(path))}
-    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
-    free = {name: [record.get(name) for record in records] for name in names if name not in taken}
 
-    # Columns that may be right answers, labels, or answers
-    unused = []
+    # The columns that nothing is read from, with their cells
+    used = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
+    if made:
+        scores = [record.get("scores") for record in records]
+        used |= {str(name) for cell in scores if isinstance(cell, Mapping) for name in cell}
+        used |= {"release_order", "response_filter"}
+    used |= {path_steps[0] for path in used if (path_steps := steps(path))}
+    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
+    unused = {name: [record.get(name) for record in records] for name in names if name not in used}
+
+    # Some may be right answers, labels, or answers
+    references = []
     if "references" in columns.paths and not made:
-        right = [name for name in free if _RIGHT.search(_plainly(name))]
-        wrong = re.compile("incorrect|wrong|correct$|correctness")
-        unused = [
-            name
-            for name in right
-            if not wrong.search(_plainly(name)) and any(isinstance(cell, str | list) and cell for cell in free[name])
-        ]
-    if unused:
-        listed = [*columns.paths["references"].split("\n"), *unused]
-        several = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in listed)
-        notes.append(f"not used: {', '.join(unused)}; if these are right answers too, give {several}")
-    labels = [
-        name
-        for name, cells in free.items()
-        if _plainly(name) in _LABELS
-        and (texts := {str(cell).strip().lower() for cell in cells if cell is not None} - {""})
-        and texts <= _BOOLEANS
-    ]
+        about_answers = re.compile("incorrect|wrong|correct$|correctness")
+        for name, cells in unused.items():
+            is_right = _RIGHT.search(_plainly(name)) and not about_answers.search(_plainly(name))
+            if is_right and any(isinstance(cell, str | list) and cell for cell in cells):
+                references.append(name)
+    if references:
+        all_references = [*columns.paths["references"].split("\n"), *references]
+        options = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in all_references)
+        notes.append(f"not used: {', '.join(references)}; if these are right answers too, give {options}")
+    labels = []
+    for name, cells in unused.items():
+        texts = {str(cell).strip().lower() for cell in cells if cell is not None} - {""}
+        if _plainly(name) in _LABELS and texts and texts <= _BOOLEANS:
+            labels.append(name)
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
     if "answer" in columns.guessed and not made:
-        wide = wide_columns(records, taken - {columns.paths.get("answer", "")})
+        wide = wide_columns(records, used - {columns.paths.get("answer", "")})
         if wide:
             notes.append(
                 f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
             )
 
-    # Columns that nothing is read from
-    times = [name for name in free if name.casefold() in NO_UNIT and not made]
+    # The rest is named
+    times = [name for name in unused if name.casefold() in NO_UNIT and not made]
     notes += [f"not used: {name}, a time without a unit; call the column latency_s or latency_ms" for name in times]
-    others = [name for name in free if name not in (*unused, *labels, *times)]
+    rest = [name for name in unused if name not in (*references, *labels, *times)]
     if made:
-        # A format may give a column by its own name beside the one that it is read as.
-        others = [name for name in others if not all(_is_in_use(record, name, columns) for record in records)]
-    if others:
-        more = f" and {len(others) - _MOST_UNUSED} more" if len(others) > _MOST_UNUSED else ""
-        notes.append(f"not used: {', '.join(others[:_MOST_UNUSED])}{more}")
+        # A format may give a column by its own name beside the one that it is read as
+        rest = [name for name in rest if not all(_is_in_use(record, name, columns) for record in records)]
+    if rest:
+        more = f" and {len(rest) - _MOST_UNUSED} more" if len(rest) > _MOST_UNUSED else ""
+        notes.append(f"not used: {', '.join(rest[:_MOST_UNUSED])}{more}")
 
     return [*notes, *_notes_on_references(columns, records, option)]
 
 
 def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: str) -> list[str]:
-    """What users are to know of references that may be several."""
+    """Say what users are to know of references that may be several."""
     notes = []
     # In a tenth of the records, there are brief texts between separators
-    single = [
-        (row, text)
-        for row, text in _texts_of(records, columns, "references")
-        if not spells_list(text) and not is_blank(text)
-    ]
+    texts = [(row, text) for row, text in _texts_of(records, columns, "references") if not is_blank(text)]
+    texts = [(row, text) for row, text in texts if not spells_list(text)]
     for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
-        with_it = [(row, text) for row, text in single if separator in text.strip()]
-        parts = [part.strip() for _, text in with_it for part in text.strip().split(separator)]
-        if with_it and len(with_it) * 10 >= len(single) and all(len(part) <= _LONGEST_PART for part in parts):
-            row, text = with_it[0]
+        separated = [(row, text) for row, text in texts if separator in text.strip()]
+        parts = [part.strip() for _, text in separated for part in text.strip().split(separator)]
+        if separated and len(separated) * 10 >= len(texts) and all(len(part) <= _LONGEST_PART for part in parts):
+            row, text = separated[0]
             notes.append(
                 f"references that may be several are read as one text (row {row}: {_short(text)!r}); {option} "
                 f"{shlex.quote(f'references-as={name}')} makes each part a reference"
@@ -321,13 +325,14 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
 
 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
-    """Whether a cell has nothing but what the record has at one of the paths."""
-    found = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
-    return record.get(name) in (None, *found, *(item for one in found if isinstance(one, list) for item in one))
+    """Tell whether a cell has nothing but what the record has at one of the paths."""
+    used = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
+    items = [item for cell in used if isinstance(cell, list) for item in cell]
+    return record.get(name) in (None, *used, *items)
 
 
 def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts: bool = False) -> list[str]:
-    """Columns that each seem to have the answers of one release: named after models, or each an "answer".
+    """Find columns that each seem to have the answers of one release: named after models, or each an "answer".
 
     With `by_texts`, if there are no such names, all columns that have texts and not only numbers.
 
@@ -340,21 +345,20 @@ def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts:
     >>> wide_columns([{"#": "1", "question": "q", "v1 (prod)": "a", "v2": "b"}], ["question"], by_texts=True)
     ['v1 (prod)', 'v2']
     """
+    # Columns with texts that are not about answers or references
+    excluded = re.compile(f"{_RIGHT.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$")
     names = dict.fromkeys(name for record in records for name in record if name not in taken)
-    free = [
-        name
-        for name in names
-        if not re.search(f"{_RIGHT.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$", _plainly(name))
-        and any(isinstance(record.get(name), str) for record in records)
-    ]
-    of_models = [name for name in free if _MODELS.search(name.casefold())]
-    answers = [name for name in free if _ANSWERS.search(_plainly(name))]
-    texts = [
-        name
-        for name in (free if by_texts else ())
-        if any(re.search(r"[^\W\d]", str(record.get(name) or "")) for record in records)
-    ]
-    return next((found for found in (of_models, answers, texts) if len(found) > 1), [])
+    names_left = [name for name in names if not excluded.search(_plainly(name))]
+    names_left = [name for name in names_left if any(isinstance(record.get(name), str) for record in records)]
+
+    # Several of the first kind that there is
+    of_models = [name for name in names_left if _MODELS.search(name.casefold())]
+    answers = [name for name in names_left if _ANSWERS.search(_plainly(name))]
+    texts = []
+    for name in names_left if by_texts else ():
+        if any(re.search(r"[^\W\d]", str(record.get(name) or "")) for record in records):
+            texts.append(name)
+    return next((columns for columns in (of_models, answers, texts) if len(columns) > 1), [])
 
 
 def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
@@ -382,31 +386,34 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Collection[Key] = ()) -> dict[Key, str]:
-    """The keys that have no path yet and are not `settled`, as far as columns have a usual name of theirs."""
-    alike = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
-    found: dict[Key, str] = {}
-    for key, names in USUAL_NAMES.items():
-        taken = {*(path for several in paths.values() for path in several.split("\n")), *found.values()}
-        like = (_named(name, alike, taken, key in _LISTS) for name in names)
-        path = next(filter(None, like), None)
-        if key not in paths and key not in settled and path is not None:
-            found[key] = path
-    return found
+def _recognised(paths: Mapping[Key, str], columns: Collection[str], by_format: Collection[Key] = ()) -> dict[Key, str]:
+    """Recognise the columns of keys that have no path yet, and that no format has given, by their usual names."""
+    by_name = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
+    recognised: dict[Key, str] = {}
+    for key, usual in USUAL_NAMES.items():
+        used = {path for key_lines in paths.values() for path in key_lines.split("\n")} | {*recognised.values()}
+        candidates = (_columns_named(name, by_name, used, numbered=key in _LISTS) for name in usual)
+        path = next(filter(None, candidates), None)
+        if key not in paths and key not in by_format and path is not None:
+            recognised[key] = path
+    return recognised
 
 
-def _named(name: str, alike: Mapping[str, str], taken: Collection[str], several: bool) -> str:
-    """The column of a usual name; where there may be several, also `reference_2` and the like, one in each line."""
+def _columns_named(name: str, by_name: Mapping[str, str], used: Collection[str], *, numbered: bool) -> str:
+    """Return the column of a usual name; where `numbered`, also `reference_2` and the like, one in each line."""
     plain = _plainly(name)
-    found = [alike.get(name, alike.get(plain, ""))]
-    if several:
-        numbered = {int(one[len(plain) :]): one for one in alike if re.fullmatch(rf"{plain}[0-9]{{1,2}}", one)}
-        found += [alike[numbered[n]] for n in sorted(numbered)]
-    return "\n".join(dict.fromkeys(one for one in found if one and one not in taken))
+    columns = [by_name.get(name, by_name.get(plain, ""))]
+    if numbered:
+        matches = [(other, re.fullmatch(rf"{plain}([0-9]{{1,2}})", other)) for other in by_name]
+        by_number = {int(match[1]): by_name[other] for other, match in matches if match}
+        columns += [by_number[number] for number in sorted(by_number)]
+    return "\n".join(dict.fromkeys(column for column in columns if column and column not in used))
 
 
 def columns_in(record: Record, usual: ColumnMap) -> ColumnMap:
-    """The columns of one record: where it lacks one that was guessed, or has one that none had before, its own names.
+    """Return the columns of one record.
+
+    Where it lacks one that was guessed, or has one that none had before, they have its own names.
 
     >>> usual = ColumnMap({"answer": "response"}, (), ("answer",))
     >>> columns_in({"output": "Paris", "reference": "Paris"}, usual).paths
@@ -424,7 +431,7 @@ def columns_in(record: Record, usual: ColumnMap) -> ColumnMap:
 
 
 def _plainly(name: str) -> str:
-    """The name of a column without regard to case, blanks, underscores, hyphens and marks at its end.
+    """Return the name of a column without regard to case, blanks, underscores, hyphens and marks at its end.
 
     >>> _plainly("Ground Truth:"), _plainly("expectedOutput"), _plainly("expected_output")
     ('groundtruth', 'expectedoutput', 'expectedoutput')
@@ -468,7 +475,7 @@ def is_row(cells: Sequence[Any], names: Sequence[str], file: object) -> bool:
 
 
 def header_at(rows: Iterable[Sequence[str]]) -> int:
-    """The index of the row with the names of columns: the first with two usual ones, if only shorter rows are above it.
+    """Find the row with the names of columns: the first with two usual ones, if only shorter rows are above it.
 
     >>> header_at([["Results of March"], [], ["id", "answer"], ["1", "Paris"]])
     2
@@ -483,7 +490,7 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
 
 
 def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tuple[str, str]:
-    """The columns of the first `records`, and the one that is most likely meant by `key`: COLUMN where none is.
+    """List the columns of the first `records`, and find the one that is most likely `key`: COLUMN where none is.
 
     >>> suggested("answer", [{"id": 1, "model_answer": "x", "note": ""}], ["id"])
     ('id, model_answer, note', 'model_answer')
@@ -491,35 +498,36 @@ def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tu
     'Answer text'
     """
     names = list(dict.fromkeys(path for record in records for path in _paths(record)))
-    free = {_plainly(name): name for name in names if name not in taken}
+    by_plain_name = {_plainly(name): name for name in names if name not in taken}
     usual = [_plainly(name) for name in usual_names(key)]
-    # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one.
-    other = _GIVEN if key == "references" else _RIGHT
-    free = {one: name for one, name in free.items() if not other.search(one)}
+    # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one
+    excluded = [_GIVEN] if key == "references" else [_RIGHT]
     if key == "answer":
-        free = {one: name for one, name in free.items() if not re.search("input|messages", one)}
-    near = [one for one in free if any(name in one for name in usual if len(name) > 4)]
-    near += [match for name in usual for match in difflib.get_close_matches(name, free, 1, 0.75)]
-    best = free[near[0]] if near else next(iter(free.values())) if len(free) == 1 else "COLUMN"
-    return ", ".join(names), best
+        excluded.append(re.compile("input|messages"))
+    candidates = [plain for plain in by_plain_name if not any(pattern.search(plain) for pattern in excluded)]
+    likely = [plain for plain in candidates if any(name in plain for name in usual if len(name) > 4)]
+    likely += [match for name in usual for match in difflib.get_close_matches(name, candidates, 1, 0.75)]
+    if not likely and len(candidates) == 1:
+        likely = candidates
+    return ", ".join(names), by_plain_name[likely[0]] if likely else "COLUMN"
 
 
 def _paths(record: Record) -> Iterator[str]:
-    """The columns of a record, and what is in the objects among them."""
+    """Yield the columns of a record, and what is in the objects among them."""
     for name, cell in record.items():
         yield from (f"{name}.{key}" for key in cell) if isinstance(cell, Mapping) and cell else (name,)
 
 
 def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Iterator[Record]:
-    """The records with a column, or something at one of these paths, that no record before them has.
+    """Yield the records with a column, or something at one of these paths, that no record before them has.
 
     >>> list(with_other_columns([{"a": 1}, {"a": 2}, {"a": {"b": 1}}, {"c": 1}], ["a.b"]))
     [{'a': 1}, {'a': {'b': 1}}, {'c': 1}]
     """
-    names, wanted = set[str](), set(paths)
+    names, missing_paths = set[str](), set(paths)
     for record in records:
-        if found := {path for path in wanted if is_there(record, path, but_null=True)}:
-            wanted -= found
+        if new_paths := {path for path in missing_paths if is_there(record, path, but_null=True)}:
+            missing_paths -= new_paths
         elif record.keys() <= names:
             continue
         if len(names) > _MOST_COLUMNS:
@@ -529,7 +537,7 @@ def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Ite
 
 
 def lookup(record: Record, path: str) -> Any:
-    """The value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
+    """Look up the value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
 
     Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
     path may be read, the one counts whose last names are the shortest. A name in double quotes is one name.
@@ -547,41 +555,46 @@ def lookup(record: Record, path: str) -> Any:
     """
     if path in record:
         return record[path]
-    way = steps(path)
-    reached: dict[int, Any] = {0: record}
-    for start in range(len(way)):
-        here = reached.get(start)
-        if isinstance(here, str):
-            here = spelled(here)
-        if isinstance(here, list):
-            if way[start].isdecimal() and int(way[start]) < len(here):
-                reached[start + 1] = here[int(way[start])]
-            attributes = [one for one in here if isinstance(one, Mapping) and one.keys() == {"key", "value"}]
-            here = {one["key"]: _plain(one["value"]) for one in attributes if isinstance(one["key"], str)}
-        if isinstance(here, Mapping):
-            for end in range(start + 1, len(way) + 1):
-                if (name := ".".join(way[start:end])) in here:
-                    reached[end] = here[name]
-    return reached.get(len(way), _MISSING) if way else _MISSING
+    # What is there after so many steps
+    path_steps = steps(path)
+    values: dict[int, Any] = {0: record}
+    for start in range(len(path_steps)):
+        current = values.get(start)
+        if isinstance(current, str):
+            current = spelled(current)
+        if isinstance(current, list):
+            if path_steps[start].isdecimal() and int(path_steps[start]) < len(current):
+                values[start + 1] = current[int(path_steps[start])]
+            attributes = [item for item in current if isinstance(item, Mapping) and item.keys() == {"key", "value"}]
+            current = {item["key"]: _plain(item["value"]) for item in attributes if isinstance(item["key"], str)}
+        # A name may be made of several steps
+        if isinstance(current, Mapping):
+            for end in range(start + 1, len(path_steps) + 1):
+                if (name := ".".join(path_steps[start:end])) in current:
+                    values[end] = current[name]
+    return values.get(len(path_steps), _MISSING) if path_steps else _MISSING
 
 
-def _plain(found: Any) -> Any:
-    """The value of an attribute of OTLP, which says its type: `{"stringValue": "tiny"}`."""
-    if not isinstance(found, Mapping) or len(found) != 1 or not (name := next(iter(found))).endswith("Value"):
-        return found
-    if name == "arrayValue" and isinstance(found[name], Mapping):
-        return list(map(_plain, found[name].get("values", [])))
-    return found[name]
+def _plain(attribute: Any) -> Any:
+    """Return the value of an attribute of OTLP, which says its type: `{"stringValue": "tiny"}`."""
+    if not isinstance(attribute, Mapping) or len(attribute) != 1:
+        return attribute
+    [(name, content)] = attribute.items()
+    if not name.endswith("Value"):
+        return attribute
+    if name == "arrayValue" and isinstance(content, Mapping):
+        return list(map(_plain, content.get("values", [])))
+    return content
 
 
 def steps(path: str) -> list[str]:
-    """The names and indices of a path, in order: `$.meta.refs[0]` is meta, refs, 0; `"a.b".c` is a.b, c."""
-    found = re.findall(r'"([^"]+)"(?=[.\[\]]|$)|([^.\[\]]+)', path.removeprefix("$"))
-    return [quoted or plain for quoted, plain in found]
+    """Split a path into its names and indices: `$.meta.refs[0]` is meta, refs, 0; `"a.b".c` is a.b, c."""
+    matches = re.findall(r'"([^"]+)"(?=[.\[\]]|$)|([^.\[\]]+)', path.removeprefix("$"))
+    return [quoted or plain for quoted, plain in matches]
 
 
 def path_of(names: Iterable[str]) -> str:
-    """The path whose steps are these names.
+    """Join names to the path whose steps they are.
 
     >>> path_of(["attributes", "llm.model_name"])
     'attributes."llm.model_name"'
@@ -590,51 +603,51 @@ def path_of(names: Iterable[str]) -> str:
 
 
 def is_there(record: Record, path: str, *, but_null: bool = False) -> bool:
-    """Whether anything is at a path, also if it cannot be read."""
+    """Tell whether anything is at a path, also if it cannot be read."""
     try:
-        found = lookup(record, path)
+        cell = lookup(record, path)
     except ValueError:
         return True
-    return found is not _MISSING and not (but_null and found is None)
+    return cell is not _MISSING and not (but_null and cell is None)
 
 
 def value(record: Record, path: str | None) -> Any:
-    """The value at a path, None where there is none.
+    """Return the value at a path, None where there is none.
 
     Raises:
         ValueError: as `lookup`.
     """
-    found = _MISSING if path is None else lookup(record, path)
-    return None if found is _MISSING else found
+    cell = _MISSING if path is None else lookup(record, path)
+    return None if cell is _MISSING else cell
 
 
-def as_text(found: Any) -> str | None:
-    """A value as the text it stands for; None stays None.
+def as_text(cell: Any) -> str | None:
+    """Return a value as the text it stands for; None stays None.
 
     An object with a single text in it is that text (`{"content": "Paris"}`).
 
     Raises:
         ValueError: a list or an object that is not one text.
     """
-    if isinstance(found, str | None):
-        return found and str(found)
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, float):
+    if isinstance(cell, str | None):
+        return cell and str(cell)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
         # NaN is how pandas writes "nothing"
-        return None if math.isnan(found) else _number_text(found)
-    if isinstance(found, Mapping):
-        if len(found) == 1 and isinstance(text := next(iter(found.values())), str):
+        return None if math.isnan(cell) else _number_text(cell)
+    if isinstance(cell, Mapping):
+        if len(cell) == 1 and isinstance(text := next(iter(cell.values())), str):
             return text
-        raise ValueError(f"is an object with {', '.join(map(str, found)) or 'nothing'}; map a path into it")
-    if isinstance(found, (list, tuple, set)):
+        raise ValueError(f"is an object with {', '.join(map(str, cell)) or 'nothing'}; map a path into it")
+    if isinstance(cell, (list, tuple, set)):
         raise ValueError("is a list; map one item of it")
-    if isinstance(found, bytes):
+    if isinstance(cell, bytes):
         raise ValueError("is binary data; write it as text")
-    if isinstance(found, UnreadableCell):
-        raise ValueError(f"is not known: {found.reason}")
+    if isinstance(cell, UnreadableCell):
+        raise ValueError(f"is not known: {cell.reason}")
     # Tables have dates as times
-    return str(found).removesuffix(" 00:00:00")
+    return str(cell).removesuffix(" 00:00:00")
 
 
 def _number_text(number: float) -> str:
@@ -663,8 +676,8 @@ def repeat_of(text: str | None) -> str:
     return number[1] if number else text or "1"
 
 
-def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
-    """A list, a JSON or Python list in a text, or a single text, as texts. Nulls in it are dropped.
+def as_texts(cell: Any, spelled_as: str = "list") -> list[str]:
+    """Return a list, a JSON or Python list in a text, or a single text, as texts. Nulls in it are dropped.
 
     Args:
         spelled_as: what a text is that spells a list, as `ColumnMap.references_as`.
@@ -672,18 +685,18 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
     Raises:
         ValueError: an item is not a text, or an object in it has a key twice.
     """
-    if isinstance(found, str) and spelled_as in _SEPARATORS:
-        return [part.strip() for part in found.split(_SEPARATORS[spelled_as]) if part.strip()]
-    if isinstance(found, str) and spells_list(found) and spelled_as != "text":
+    if isinstance(cell, str) and spelled_as in _SEPARATORS:
+        return [part.strip() for part in cell.split(_SEPARATORS[spelled_as]) if part.strip()]
+    if isinstance(cell, str) and spells_list(cell) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
-        items = as_list(found)
-        found = items if spelled_as in ("list", "lists") or _are_texts(found, items) else found
-    items = found if isinstance(found, (list, tuple, set)) else [found]
+        items = as_list(cell)
+        cell = items if spelled_as in ("list", "lists") or _are_texts(cell, items) else cell
+    items = cell if isinstance(cell, (list, tuple, set)) else [cell]
     return [text for item in items if (text := as_text(item)) is not None]
 
 
 def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
-    """The passages that an answer was to rest on, without blank ones.
+    """Return the passages that an answer was to rest on, without blank ones.
 
     Raises:
         ValueError: as `texts_at`, where the user named the column.
@@ -693,14 +706,14 @@ def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
     try:
         return tuple(text for text in texts_at(record, columns, "context") if not is_blank(text))
     except ValueError:
-        # A guessed column that is no list of passages: some data sets have another kind of "context".
+        # A guessed column that is no list of passages: some data sets have another kind of "context"
         if "context" in columns.guessed:
             return ()
         raise
 
 
 def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
-    """The text of a key, without lone surrogates.
+    """Return the text of a key, without lone surrogates.
 
     Raises:
         ValueError: it is not a text.
@@ -714,7 +727,7 @@ def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
 
 
 def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
-    """The texts of a key.
+    """Return the texts of a key.
 
     Raises:
         ValueError: it is not a list of texts.
@@ -727,7 +740,7 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
             texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
         except ValueError as error:
             raise ValueError(f"{key} ({path}) {error}") from error
-    # Of several columns, most rows fill in only some.
+    # Of several columns, most rows fill in only some
     return tuple(texts if len(paths) < 2 else (text for text in texts if not is_blank(text)))
 
 
