@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -188,17 +189,21 @@ def compare(  # noqa: PLR0913
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
     from answerkey.tasks.compare.examples import largest_changes
+    from answerkey.tasks.publish.artifacts import unversioned
 
     _check_samples(samples)
     sides = sides_of(home, comparing.old, comparing.new, columns, clusters, labels)
     with sides as (where, old, new, scores), running(where):
         from answerkey.flows.compare_releases import compare_releases
 
-        # All scores of a file are of one metric, of which a comparison shows one field unasked.
-        both = {"old": old, "new": new, "all_fields": comparing.all_fields or bool(scores)}
-        pair = compare_releases(comparing.model_copy(update=both), str(where), page=False)
-        shown = next((row.name for row in pair.overall if row.difference is not None), "")
-        changed = largest_changes(where, pair.old, pair.new, shown, direction=moved, limit=samples if shown else 0)
+        # All scores of a file are of one metric, of which a comparison shows one field unasked
+        reports = {"old": old, "new": new, "all_fields": comparing.all_fields or bool(scores)}
+        pair = compare_releases(comparing.model_copy(update=reports), str(where), page=False)
+        field = next((row.name for row in pair.overall if row.difference is not None), "")
+        changed = largest_changes(where, pair.old, pair.new, field, direction=moved, limit=samples if field else 0)
+    if scores:
+        # The reports of two files are gone with the command, so only their names mean something
+        pair = replace(pair, old=unversioned(pair.old)[-1], new=unversioned(pair.new)[-1])
     if as_json:
         from dataclasses import asdict
 
