@@ -78,7 +78,7 @@ class LabellingSession:
                 return self._common("waiting")
             self._shown[annotator] = place, time.monotonic()
             answers, settles = self._asked(place, annotator)
-            # Neither order tells which release gave which answer
+            # In an order that does not tell which release gave which answer
             Random(f"{self.queue.id} {place} {annotator}").shuffle(answers)
             return self._common("question") | {
                 "place": place,
