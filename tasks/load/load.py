@@ -37,7 +37,7 @@ from answerkey.tasks.load.columns import (
     with_other_columns,
 )
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
-from answerkey.tasks.load.given import given_at
+from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.references import (
     Reference,
     ReferenceJoin,
@@ -359,6 +359,10 @@ def _columns_of(
                 # What has been taken for the answer is the right one then
                 option = f" --map references={columns.paths['answer']}" if key == "references" else ""
                 remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
+            free = [name for name in dict.fromkeys(itertools.chain(*records)) if name not in columns.paths.values()]
+            cells = [record.get(name) for record in records for name in free]
+            if key == "answer" and cells and all(as_number(str(cell)) is not None for cell in cells):
+                remedy += "; scores without answers go to `answerkey compare` and `answerkey gate`"
             raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
     if references and "id" not in columns.paths:
         raise UserError(

@@ -113,6 +113,7 @@ DAMAGED = {
     "a view of other files": ("a.duckdb::of_files", _tables, "it is a view of other files, which none of a loaded"),
     "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "save it as UTF-8 or name it with --encoding"),
     "no text": ("a.csv", bytes(range(256)) * 9, "this is not text: there are zero bytes in it; give CSV"),
+    "scores alone": ("a.csv", b"id,score\n1,0.5\n", "--map answer=score; scores without answers go to `answerkey comp"),
     "a column that is missing": ("a.csv", b"id,text\n1,x\n", "no column for answer was recognised among id, text"),
 }  # fmt: skip
 
