@@ -76,7 +76,7 @@ class LocalPages(BaseHTTPRequestHandler):
         if not (self.anywhere or is_loopback(self.headers.get("Host", ""))):
             self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server only answers on localhost and 127.0.0.1")
         elif login and not secrets.compare_digest(given, login):
-            self.send_text(HTTPStatus.UNAUTHORIZED, "this server has the name and the password of Prefect's server")
+            self.send_text(HTTPStatus.UNAUTHORIZED, "give the name and the password of Prefect's server")
         else:
             return True
         return False
