@@ -60,6 +60,11 @@ def _process(item):
     return item.nodeid.partition("::")[0]
 
 
+def pytest_xdist_auto_num_workers():
+    """With one process more than there are cores, none is idle while some tests wait for a judge."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Give each test its level, and the process that it shares with others."""

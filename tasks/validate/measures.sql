@@ -18,8 +18,7 @@ CREATE TEMP MACRO bare(t) AS
     lower(regexp_replace(t, '^[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+|[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+$', '', 'g'));
 
 -- The replacement character, C0 controls but tab, newline and carriage return, DEL and the C1 controls.
-CREATE TEMP MACRO is_damaged(t) AS
-    regexp_matches(coalesce(t, ''), '[\x{FFFD}\x{00}-\x{08}\x{0B}\x{0C}\x{0E}-\x{1F}\x{7F}-\x{9F}]');
+CREATE TEMP MACRO is_damaged(t) AS regexp_matches(t, '[\x{FFFD}\x{00}-\x{08}\x{0B}\x{0C}\x{0E}-\x{1F}\x{7F}-\x{9F}]');
 
 -- UTF-8 that was read as Latin-1 or Windows-1252 (Western, typographic and Cyrillic letters, emoji) or as
 -- Windows-1251 (Cyrillic), and byte order marks inside a text. One odd pair is normal Cyrillic or Spanish. There is none
@@ -96,12 +95,13 @@ CREATE TEMP MACRO is_cut(t, finish_reason) AS
         'token_limit'), false)
     OR coalesce(regexp_matches(t, '(?i)[\[(<](?:output |response |text )?truncated[\])>]\W*$'), false);
 
-CREATE TEMP VIEW row_measures AS
+CREATE TEMP TABLE measured AS
 WITH prepared AS (
     SELECT
         *,
         bare(label) AS verdict,
-        concat_ws(' ', question, answer, array_to_string("references", ' ')) AS everything
+        concat_ws(' ', question, answer, array_to_string("references", ' ')) AS everything,
+        is_cut(answer, finish_reason) AS is_cut_off
     FROM staged_file
 )
 SELECT
@@ -124,11 +124,7 @@ SELECT
     coalesce(length(question), 0)::INTEGER AS question_chars,
     coalesce(length(answer), 0)::INTEGER AS answer_chars,
     coalesce(list_max(list_transform("references", lambda t: length(t))), 0)::INTEGER AS reference_chars,
-    (
-        is_damaged(question)
-        OR is_damaged(answer)
-        OR is_damaged(array_to_string("references", ' '))
-    )::TINYINT AS damaged,
+    is_damaged(everything)::TINYINT AS damaged,
     -- 1 true, 0 false, -1 no label.
     CASE
         WHEN verdict IN ('true', 'yes', '1', '1.0', 't', 'y', 'correct') THEN 1
@@ -151,10 +147,10 @@ SELECT
     is_cited(answer)::TINYINT AS cited,
     (CASE WHEN is_error(answer) THEN NOT is_error(array_to_string("references", ' ')) ELSE false END)::TINYINT
         AS failed_call,
-    is_cut(answer, finish_reason)::TINYINT AS cut,
+    is_cut_off::TINYINT AS cut,
     -- A long answer that ends within a sentence.
     (CASE WHEN length(answer) BETWEEN 400 AND 20000
-        THEN regexp_matches(answer, '[\p{L}\d,;(-]\s*$') AND NOT is_cut(answer, finish_reason)
+        THEN regexp_matches(answer, '[\p{L}\d,;(-]\s*$') AND NOT is_cut_off
         ELSE false END)::TINYINT AS unfinished,
     -- Which of the texts it is that stand for nothing, counted from 1.
     (CASE WHEN length(answer) > 20 OR list_contains("references", answer) THEN 0 ELSE nothing(answer) END)::TINYINT
@@ -163,9 +159,6 @@ SELECT
         list_max(list_transform("references", lambda t: CASE WHEN length(t) > 20 THEN 0 ELSE nothing(t) END)), 0
     )::TINYINT AS reference_nothing
 FROM prepared;
-
--- name: measure
-CREATE TEMP TABLE measured AS FROM row_measures
 
 -- name: among_rows
 -- What is measured of the rows together.

@@ -197,7 +197,7 @@ def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
         }  # fmt: skip
         with session(config=limits) as db:
             db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
-            for statement in ("of_rows", "measure", "among_rows"):
+            for statement in ("of_rows", "among_rows"):
                 db.execute(_MEASURES[statement])
             yield db
 

@@ -1,5 +1,6 @@
 """Two releases before judges that are not the same for both, or decide nothing: the gate must not pass on it."""
 
+import functools
 import json
 import re
 
@@ -23,17 +24,15 @@ def strict(body):
     """A question of the check is judged by its answer, any other answer is right where it says so."""
     data = data_of(body)
     if "Which city" not in data["question"]:
-        return verdict(match=right_in_the_check(data))
+        return verdict(match=(data["answer"], data["question"]) in right_in_the_check())
     stated = data["references"][0]["text"] in data["answer"] and not data["answer"].startswith("It is not ")
     return verdict(match=stated or "right" in data["answer"])
 
 
-def right_in_the_check(data):
-    return any(
-        known.least == 1.0
-        for known in MeaningMatch().known_answers(())
-        if (known.sample.answer, known.sample.question) == (data["answer"], data["question"])
-    )
+@functools.cache
+def right_in_the_check():
+    known = MeaningMatch().known_answers(())
+    return {(one.sample.answer, one.sample.question) for one in known if one.least == 1.0}
 
 
 def lenient(body):

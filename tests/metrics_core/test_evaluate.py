@@ -84,6 +84,7 @@ def test_the_default_metrics_when_none_is_named():
     assert {m.metric for m in evaluate([Sample("1", None, ["a"])], judge=judge)} == set(DEFAULT_METRICS)
 
 
+@pytest.mark.real
 def test_processes_give_the_same_list_and_have_the_options():
     rows = samples(20)
     here, there = (
@@ -130,6 +131,7 @@ def test_every_public_name_has_an_example(folder):
     assert {*lacking} - rules == ({f"{module}.{name}" for module, name in MODELS} if folder == "embeddings" else set())
 
 
+@pytest.mark.real
 def test_a_worker_that_loads_an_encoder_is_not_started_again():
     with spawned_pool(1) as pool:
         worker = pool.submit(os.getpid).result()
@@ -162,6 +164,7 @@ def test_workers_say_nothing_of_ctrl_c(ready, tmp_path):
     assert (*started.communicate(), started.returncode) == ("told once\nbroken\n", "", 0)
 
 
+@pytest.mark.real
 def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path):
     parent = script(tmp_path, PARENT)
     worker = Path("/proc") / parent.stdout.readline().strip()

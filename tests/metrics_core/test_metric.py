@@ -190,6 +190,7 @@ class Batched(Metric):
         return made[:-1] if "9" in answers else made
 
 
+@pytest.mark.real
 def test_a_metric_with_measure_of_its_own_is_held_to_the_same_rules():
     metric = Batched()
     samples = [Sample(str(i), text) for i, text in enumerate(["0.5", "boom", "1.5", "1"])]

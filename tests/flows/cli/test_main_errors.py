@@ -78,6 +78,7 @@ UNDECIDED = ["gate", "old", "new", "--primary", "exact_match.match", "--margin",
 
 
 @pytest.mark.parametrize("output", ["| true", ">&-", ">/dev/full"], ids=["reader gone", "closed", "full"])
+@pytest.mark.real
 def test_the_exit_code_is_the_verdict_whatever_becomes_of_its_output(home, output):
     script = f'set -o pipefail; trap "" PIPE; "$@" {output}'
     process = subprocess.run(
@@ -93,6 +94,7 @@ def test_the_exit_code_is_the_verdict_whatever_becomes_of_its_output(home, outpu
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.real
 def test_a_command_without_a_verdict_ends_as_usual_if_its_reader_is_gone(home):
     process = subprocess.run(
         ["bash", "-c", 'set -o pipefail; "$@" | true', "bash", *command("report", "--list")],
@@ -257,12 +259,14 @@ def test_a_field_that_reports_merely_lack_is_incomplete(home, capsys):
     assert main([*arguments[:4], "token_overlap.f1", *arguments[5:]]) == 4
 
 
+@pytest.mark.real
 def test_a_terminal_that_knows_ascii_alone(bare_cli, home):
     found = bare_cli("report", PYTHONIOENCODING="ascii")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.isascii() and "exact_match" in found.stdout
 
 
+@pytest.mark.real
 def test_a_server_that_is_down(bare_cli, home, answers):
     found = bare_cli("evaluate", answers, "--metrics", "exact_match",
                      PREFECT_API_URL="http://name:secret@127.0.0.1:9/api", code=1)  # fmt: skip
@@ -344,6 +348,7 @@ def _without_privileges(prefix, *arguments):
     )
 
 
+@pytest.mark.real
 def test_a_file_that_may_not_be_read(answers, home, unprivileged):
     answers.chmod(0)
     found = _without_privileges(unprivileged, "evaluate", answers)
@@ -393,6 +398,7 @@ sys.exit(main(sys.argv[2:]))
     "module",
     ["answerkey.flows.cli.evaluate", "great_expectations"],
 )
+@pytest.mark.real
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page")
     done = subprocess.run(

@@ -52,6 +52,7 @@ def evaluated(tmp_path_factory):
     return folder, imports(folder, "evaluate", "faq.csv", "--metrics", "exact_match,rouge_l", "--quiet")
 
 
+@pytest.mark.real
 def test_a_bad_argument_is_refused_before_anything_heavy_is_imported(tmp_path):
     assert imports(tmp_path, "evaluate", "--no-such-option", code=2) == set()
 

@@ -70,6 +70,7 @@ def lines(written):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.real
 def test_bars_fit_and_every_number_is_whole(width):
     written = on_a_terminal(width, "-c", WORK)
     shown = lines(written)
@@ -84,6 +85,7 @@ def test_bars_fit_and_every_number_is_whole(width):
     assert "m\x1b_match" not in written and "m[U+001B]_match" in written
 
 
+@pytest.mark.real
 def test_nothing_with_quiet_or_without_a_terminal():
     quiet = on_a_terminal(80, "-c", WORK, "--quiet")
     assert "\x1b" not in quiet and "answer_correctness" not in quiet
@@ -100,6 +102,7 @@ COMMAND = ("-X", "importtime", "-m", "answerkey.flows.cli")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "score-traces"])
+@pytest.mark.real
 def test_the_first_frame_is_there_before_what_works_is_imported(command, tmp_path):
     written = on_a_terminal(80, *COMMAND, command, "none", "--home", str(tmp_path / "home"))
     before, frame, after = written.partition(" start ")
@@ -117,6 +120,7 @@ def test_the_first_frame_is_there_before_what_works_is_imported(command, tmp_pat
 
 
 @pytest.mark.parametrize("arguments", [("evaluate", "none.csv", "--quiet"), ("evaluate", "--help")])
+@pytest.mark.real
 def test_no_frame_where_none_is_wanted(arguments, tmp_path):
     written = on_a_terminal(80, "-m", "answerkey.flows.cli", *arguments, "--home", str(tmp_path / "home"))
     assert " start " not in written and "\x1b[2K" not in written

@@ -457,6 +457,7 @@ def four(text, place, meanwhile=lambda: None):
     return Counter(line for output in outputs for line in output.splitlines())
 
 
+@pytest.mark.real
 def test_four_processes_keep_to_the_budgets_and_pay_for_each_request_once(place):
     lines = four(TOGETHER + EACH_ONCE, place)
     assert lines.pop("go") == 50

@@ -60,6 +60,7 @@ def test_only_what_is_computed_in_python_is_worth_processes():
 
 
 @pytest.mark.usefixtures("_no_processes")
+@pytest.mark.real
 def test_processes_are_started_before_there_is_anything_to_score():
     # Another test may have started the one of Great Expectations.
     others = len(multiprocessing.active_children())
@@ -73,6 +74,7 @@ def test_processes_are_started_before_there_is_anything_to_score():
 
 
 @pytest.mark.usefixtures("_no_processes")
+@pytest.mark.real
 def test_without_processes_everything_is_scored_in_this_one(caplog):
     start_processes([shard("bleu", 0).metric], 40_001)
     for process in multiprocessing.active_children():
