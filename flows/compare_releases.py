@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.evaluate_release import announce_reports, decide, show_comparison
@@ -15,10 +16,12 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import compare, primary_field
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.notebook.score_files import add_scores
 from answerkey.tasks.publish.artifacts import publish_pair, publish_verdict, unversioned
 from answerkey.tasks.releases.kept_gate import keep_gate
 from answerkey.tasks.reports.report import datasets_of, pair_named
 
+load_scores = task(add_scores, name="load scores")
 compare_pair = task(compare, name="compare")
 publish_pair_page = task(publish_pair, name="publish page")
 publish_verdict_page = task(publish_verdict, name="publish page")
@@ -26,7 +29,7 @@ publish_verdict_page = task(publish_verdict, name="publish page")
 
 def _run_name() -> str:
     form = form_of("comparing", Comparing)
-    return f"compare {form.new} with {form.old}"
+    return f"compare {form.new or 'the new release'} with {form.old}"
 
 
 @flow(
@@ -37,7 +40,7 @@ def _run_name() -> str:
 def compare_releases(
     comparing: Comparing, home: str = ".answerkey", policy: str = "", keep: bool = False, page: bool = True
 ) -> Comparison:
-    """Compare two reports, keep what is found in the warehouse, and show it.
+    """Compare two reports, or files of scores, keep what is found in the warehouse, and show it.
 
     Args:
         comparing: Which two reports, and what to look at.
@@ -53,18 +56,26 @@ def compare_releases(
         raise UserError("keep: a gate needs a policy: what must hold for the new release to ship")
     fields = [*comparing.fields, comparing.primary, *(rules.fields if rules else ())]
     with started(home) as run:
-        old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields)
-        parameters = {"comparing": comparing.model_dump(), "policy": policy}
+        scores = Path(comparing.old).is_file()
+        if scores:
+            reports, doubt = load_scores(run.home, comparing.old, comparing.new, dataset=comparing.dataset)
+            if doubt:
+                log.warning(doubt)
+            old, new = (report.report_id for report in reports)
+        elif comparing.new:
+            old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields)
+        else:
+            raise UserError(f"{comparing.old}: there is no such file, and for two reports or releases `new` is missing")
         datasets, releases = zip(*map(unversioned, (old, new)), strict=True)
         run.describe({"dataset": datasets[:1], "release": releases})
-        with run.recorded("compare-releases", old.partition("/")[0], parameters):
+        with run.recorded("compare-releases", datasets[0], {"comparing": comparing.model_dump(), "policy": policy}):
             decides = primary_field(run.home, (old, new), rules.primary.field) if rules else ""
             pair = compare_pair(
                 run.home,
                 old,
                 new,
                 fields=comparing.fields,
-                all_fields=comparing.all_fields,
+                all_fields=comparing.all_fields or scores,
                 primary=comparing.primary or decides,
             )
             for warning in pair.warnings:
@@ -72,7 +83,7 @@ def compare_releases(
             show_comparison(pair)
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
             if rules and keep:
-                keep_gate(run.home, new.partition("/")[0], comparing.old, rules)
+                keep_gate(run.home, datasets[0], releases[0] if scores else comparing.old, rules)
             result = log_comparisons([pair])
             log_verdicts(run, gates)
             log_page(lambda: publish_pair_page(run.home, pair, gates, drawn=page))
@@ -102,10 +113,13 @@ def gate_releases(
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         page: Write a page about each pair for the browser into the folder pages of the warehouse.
     """
-    parameters = {"old": old, "new": new, "policy": policy, "dataset": dataset}
     with started(home) as run:
         rules = read_policy(policy)
-        with run.recorded("gate-releases", dataset or ", ".join(datasets_of(run.home, new[0])), parameters):
+        with run.recorded(
+            "gate-releases",
+            dataset or ", ".join(datasets_of(run.home, new[0])),
+            {"old": old, "new": new, "policy": policy, "dataset": dataset},
+        ):
             gates = [decide(run.home, old, one, rules, dataset=dataset) for one in new]
             log_verdicts(run, gates)
             for gated in gates:

@@ -451,30 +451,24 @@ class Limits(Form, Thresholds):
         return Contract(**self.model_dump(exclude={"min_coverage"}), references=references)
 
 
-def _both_reports(schema: dict[str, Any]) -> None:
-    shown()(schema)
-    # A command may name a file with the scores of both
-    schema["required"] = ["old", "new"]
-
-
 class Comparing(Form):
     """Which two reports, and what to look at."""
 
-    model_config = ConfigDict(json_schema_extra=_both_reports)
-
     old: Annotated[str, Option("OLD")] = Field(
-        description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
+        description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report; or a file with "
+        "ids and scores of another tool, for one release or for both.",
         examples=["gpt-4"],
     )
     new: Annotated[str, Option("NEW")] = Field(
         "",
-        description="The report or release to compare with the old one.",
+        description="The report, release or file of scores to compare with the old one.",
         examples=["gpt-5"],
     )
     dataset: str = Field(
         "",
         title="Data set",
-        description="Needed only if both releases have reports on several data sets.",
+        description="Needed only if both releases have reports on several data sets. Scores from files are kept under "
+        "this name.",
     )
     fields: list[str] = Field(
         default_factory=list,

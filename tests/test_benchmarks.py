@@ -1,12 +1,12 @@
 """docs/benchmarks.md and docs/decisions.md say what was measured; what cannot be measured is said."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks._turns import without_folders
+from tests.kit.processes import finished
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = """
@@ -19,7 +19,7 @@ print(make_benchmarks.page(stored), end="")
 
 def printed(*command):
     """What Python prints of this."""
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = finished([sys.executable, *command], cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

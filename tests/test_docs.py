@@ -29,6 +29,7 @@ from answerkey.tasks.traces.rules import KEYS as KEYS_OF_RULES
 from answerkey.tasks.traces.rules import load_rules
 from tests.flows.deployed_help import CHROMIUM, in_a_browser
 from tests.judge_server import JudgeServer
+from tests.kit.processes import finished
 from tests.kit.serving import served
 from tests.tasks.publish.page.browser_help import barriers
 from tests.tasks.staging_help import query
@@ -58,7 +59,7 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
     code, expected = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
     script = tmp_path / "tutorial.py"
     script.write_text("".join(code), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
+    done = finished([sys.executable, str(script)], check=True)
     assert done.stdout == "".join(expected)
 
 

@@ -21,6 +21,7 @@ from answerkey.flows.cli.main import make_app
 from tests.conftest import ROOT
 from tests.judge_brains import agreeable, data_of, parrot
 from tests.judge_server import UNTESTED, JudgeServer
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S
 
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
@@ -147,7 +148,7 @@ def check(answerkey, folder, line):
     """Run a line; a gate may say what it likes, all others succeed. Returns what it printed."""
     line = line.replace("/backups/", f"{folder}-backups/")
     if not line.startswith("answerkey "):
-        return subprocess.run(["bash", "-ec", line], cwd=folder, check=True, capture_output=True, text=True).stdout
+        return finished(["bash", "-ec", line], cwd=folder, check=True).stdout
     done = answerkey(folder, shlex.split(line)[1:])
     decides = " gate " in line or "--policy" in line
     assert done.returncode in ((0, 1, 3, 4) if decides else (0,)), f"{line}\n{done.stdout}{done.stderr}"

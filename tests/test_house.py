@@ -7,7 +7,6 @@ import io
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 import tokenize
@@ -21,6 +20,7 @@ from packaging.utils import canonicalize_name
 
 import answerkey
 from answerkey.tasks import notebook
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,9 +84,7 @@ def short(path):
 
 def python(*arguments):
     """Run a new interpreter in the root of the repository."""
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, check=False
-    )
+    return finished([sys.executable, *arguments], cwd=ROOT)
 
 
 def test_constraints_are_exact_pins_in_order_and_nothing_else():
@@ -276,5 +274,5 @@ def test_the_example():
 )
 def test_the_import_is_light(code, absent):
     script = f"{code}\nimport sys\nprint(*sorted(set({absent!r}) & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
+    done = finished([sys.executable, "-c", script], check=True, cwd=ROOT)
     assert done.stdout.strip() == ""

@@ -1,14 +1,13 @@
 """The fixture `answerkey_gate`, in a test session of a user's own."""
 
 import os
-import subprocess
 import sys
 import tomllib
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.kit.waiting import FAULT_S
+from tests.kit.processes import finished
 from tests.tasks.gating_help import Made, warehouse
 
 pytestmark = pytest.mark.real
@@ -48,15 +47,7 @@ def session(tmp_path_factory):
     (folder / "test_release.py").write_text(TESTS, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home"), "COLUMNS": "300"}
-    done = subprocess.run(
-        [*command, str(folder)],
-        cwd=folder,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=FAULT_S,
-    )
+    done = finished([*command, str(folder)], cwd=folder, env=environment)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 

@@ -20,6 +20,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.kit.ports import two_free_ports
 from tests.kit.prefect_api import ask_prefect
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S, wait_until
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
@@ -56,7 +57,7 @@ def build(kind, source, out):
     """What a front end makes of `source` with our build backend: the file of a wheel or sdist in `out`."""
     out.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BUILD, f"build_{kind}", str(out)]
-    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, timeout=FAULT_S)
+    done = finished(command, cwd=source, check=True)
     return out / done.stdout.splitlines()[-1]
 
 
@@ -122,9 +123,7 @@ def environment(installed):
 def answerkey(installed, project, *arguments):
     # With -m the project's folder comes first on the path, before all that is installed.
     command = [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=project, env=environment(installed), check=False, capture_output=True, text=True, timeout=FAULT_S
-    )
+    done = finished(command, cwd=project, env=environment(installed))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -196,10 +195,7 @@ def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_
 
 @pytest.mark.real
 def test_the_command_works_beside_the_users_own_packages(installed, project):
-    script = subprocess.run(
-        [installed / "bin/answerkey", "--help"],
-        cwd=project, env=environment(installed), check=True, capture_output=True, text=True,
-    )  # fmt: skip
+    script = finished([installed / "bin/answerkey", "--help"], cwd=project, env=environment(installed), check=True)
     assert "COMMAND" in script.stdout
     assert "rouge_l" in answerkey(installed, project, "metrics")
     rows = [{"id": str(n), "answer": f"It is {n}.", "reference": str(n), "release": "r"} for n in range(3)]
@@ -276,11 +272,11 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
             assert (again.returncode, taken.returncode) == (2, 2)
             assert f"{home}: another `answerkey serve` uses this home; stop it, or give --home" in again.stderr
             assert f"--port {port}: not available" in taken.stderr
-            done = subprocess.run(
+            done = finished(
                 [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "score-traces/score-traces"],
-                cwd=project, env={**settings, "PREFECT_API_URL": f"{server}/api"}, check=False, capture_output=True,
-                text=True, timeout=FAULT_S,
-            )  # fmt: skip
+                cwd=project,
+                env={**settings, "PREFECT_API_URL": f"{server}/api"},
+            )
             assert done.returncode == 0, done.stdout + done.stderr
             listed = ask_prefect(f"{server}/api", "POST", "deployments/filter", {})
             entrypoints = {one["entrypoint"] for one in listed}
@@ -322,8 +318,7 @@ def test_the_library_that_decides_is_a_wheel_of_its_own(tmp_path):
         archive.extractall(packages)
     for name in ("numpy", "numpy.libs", "scipy", "scipy.libs"):
         (packages / name).symlink_to(Path(importlib.metadata.distribution("numpy").locate_file(name)))
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", DECIDE, source / "README.md"], cwd=tmp_path, check=False, capture_output=True,
-        env={"PYTHONPATH": str(packages)}, text=True, timeout=FAULT_S,
-    )  # fmt: skip
+    done = finished(
+        [sys.executable, "-S", "-c", DECIDE, source / "README.md"], cwd=tmp_path, env={"PYTHONPATH": str(packages)}
+    )
     assert done.stdout.strip() == "answerkey pandas pydantic prefect TestResults(failed=0, attempted=15)", done

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -330,11 +331,13 @@ def sides_of(
                 raise UserError(f"{option}: it is about files of scores; a report has read its file")
         yield home, old, new, ()
         return
-    from answerkey.tasks.notebook.score_files import reports_of_scores
+    from answerkey.tasks.notebook.score_files import add_scores
     from answerkey.tasks.reports.headline import fields_of
 
     columns = [*(mapped or ()), *([f"cluster={clusters}"] if clusters else [])]
-    with reports_of_scores(old, new, columns, labels) as (of_scores, reports, doubt):
+    with TemporaryDirectory(prefix="answerkey-") as folder:
+        of_scores = replace(home, place=Path(folder))
+        reports, doubt = add_scores(of_scores, old, new, columns, labels)
         if doubt:
             print(printable(doubt), file=sys.stderr)
         yield of_scores, reports[0].report_id, reports[1].report_id, fields_of(reports)

@@ -215,7 +215,6 @@ def best_threshold(
     labels: npt.ArrayLike,
     *,
     clusters: Clusters = None,
-    seed: int = 0,
     resamples: int = 1000,
 ) -> Threshold | None:
     """The threshold with the highest kappa against the labels: half way between two scores, the lowest of ties.
@@ -243,7 +242,7 @@ def best_threshold(
     middles = (marks[cuts - 1] + marks[cuts]) / 2
     kappas = _kappas(np.ones((1, len(marks))), truth, cuts)[0]
     best = int(np.argmax(kappas))
-    drawn = _resampled(None if codes is None else codes[order], truth, cuts, seed, resamples)
+    drawn = _resampled(None if codes is None else codes[order], truth, cuts, resamples)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(middles[drawn], [tail, 1 - tail])
     units = len(marks) if codes is None else int(codes.max()) + 1
@@ -251,9 +250,9 @@ def best_threshold(
     return Threshold(float(middles[best]), interval, float(kappas[best]))
 
 
-def _resampled(codes: Codes | None, truth: Floats, cuts: Codes, seed: int, resamples: int) -> Codes:
+def _resampled(codes: Codes | None, truth: Floats, cuts: Codes, resamples: int) -> Codes:
     """The index of the best cut in each of `resamples` resamples of the rows, or of the clusters."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     units = len(truth) if codes is None else int(codes.max()) + 1
     batch = max(1, _CELLS // len(truth))
     best = []

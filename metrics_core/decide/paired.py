@@ -295,7 +295,6 @@ def pooled_difference(
     seed: int = 0,
     resamples: int = 1000,
     permutations: int = 999,
-    level: float = LEVEL,
 ) -> PairedDifference:
     """Compare a statistic that is not a mean of rows, for instance corpus BLEU, of two releases on the same rows.
 
@@ -335,7 +334,7 @@ def pooled_difference(
         old=float(statistic.value(total[:width])),
         new=float(statistic.value(total[width:])),
         difference=float(difference(total)),
-        interval=bootstrap(sums, SumStatistic(difference, apart), seed=seed, resamples=resamples, level=level),
+        interval=bootstrap(sums, SumStatistic(difference, apart), seed=seed, resamples=resamples),
         p=exchange(sums[:, :width], sums[:, width:], statistic.value, seed=seed, permutations=permutations),
         test="exchange",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.label import LABEL
-from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.load.columns import clean
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.load.references import Reference
@@ -34,6 +35,7 @@ def add_report(
     metrics: Sequence[Metric] = (),
     measurements: Sequence[Measurement] = (),
     scores: Sequence[Mapping[str, float]] = (),
+    dataset: str = DATASET,
 ) -> Report:
     """Commit what was scored outside of a run to a home, and return the report of it.
 
@@ -47,7 +49,8 @@ def add_report(
     run_id = uuid.uuid4().hex
     folder = home.scratch / run_id
     folder.mkdir(parents=True)
-    keys = [f"{run_id} {row}" for row in range(len(samples))]
+    # A file of scores that comes again has the same answers; measurements are of this call alone
+    keys = [content_hash([row, sample.key, "" if scores else run_id]) for row, sample in enumerate(samples)]
 
     # The answers, as they are after validation
     answers, n_answers = [], Counter[str]()
@@ -66,13 +69,14 @@ def add_report(
     write_part(home, part, [[measured for measured in of_samples if measured.metric != LABEL]])
 
     n_rows, of_data = len(samples), [metric for metric in metrics if metric.name != LABEL]
-    loaded = Loaded(DATASET, accepted, rejects="", references=None, n_rows=n_rows, notes=())
+    loaded = Loaded(dataset, accepted, rejects="", references=None, n_rows=n_rows, notes=())
     checked = Validation(accepted, "", n_rows, n_accepted=n_rows, n_quarantined=0, checks=(), broken=None)
     plan = Plan(
         (), tuple(of_data), n_rows, n_known=(), n_todo=tuple((metric.name, 0) for metric in of_data), known_answers={}
     )
-    committed = commit(home, run_id, DATASET, loaded, accepted, [part])
+    committed = commit(home, run_id, dataset, loaded, accepted, [part])
     [report] = aggregate(home, committed, of_data, manifest(run_id, {}, loaded, checked, plan))
+    shutil.rmtree(folder)
     return report
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from answerkey.tasks.load.columns import check_units, complete, parse_map, text_
 from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.notebook.frames import samples_by_release
-from answerkey.tasks.notebook.reports import add_report
+from answerkey.tasks.notebook.reports import DATASET, add_report
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
 
@@ -28,29 +27,28 @@ _OLD_AND_NEW = (("old", "new"), ("baseline", "candidate"), ("before", "after"))
 """Words in the names of two releases, or of their columns, that tell the old one from the new one."""
 
 
-@contextmanager
-def reports_of_scores(
-    old: str, new: str = "", mapped: Sequence[str] = (), labels: str = ""
-) -> Iterator[tuple[Home, list[Report], str]]:
-    """Yield a home in a temporary folder, the reports of the old and of the new release in it, and what is in doubt.
+def add_scores(
+    home: Home, old: str, new: str = "", mapped: Sequence[str] = (), labels: str = "", dataset: str = ""
+) -> tuple[list[Report], str]:
+    """Commit the scores in one or two files to a home; return the reports of the old and the new release, and a doubt.
 
     A file has a row for each question, with a column of ids. Every other column of numbers, or of words such as
     `passed`, is a score, but for `cluster`, `label` with the verdicts of people, and `repeat`, which numbers several
     answers to a question. Each of two files is a release, called as the file is. A single file has a column of scores
-    for each of two releases, or a column with their names; if only their order tells the old one, a sentence says so.
+    for each of two releases, or a column with their names; if only their order tells the old one, the doubt says so.
 
     Args:
         mapped: columns whose names do not say what they are: KEY=COLUMN.
         labels: a file with the verdicts of people, in place of a column: id and a column for each release, or id,
             release, label.
+        dataset: the data set that the reports are on; empty: `results`.
 
     Raises:
         UserError: a file cannot be read, a row has no id or that of another row, no column has scores, a single file
             is not about two releases, or a label is about no score.
     """
-    with TemporaryDirectory(prefix="answerkey-") as folder:
-        home, work = Home(Path(folder)), Path(folder) / "read"
-        doubt = ""
+    with TemporaryDirectory() as folder:
+        work, doubt = Path(folder), ""
         if new:
             releases = [(Path(file).stem, _read(file, work, mapped, single=False)[""]) for file in (old, new)]
         else:
@@ -64,7 +62,10 @@ def reports_of_scores(
                 releases.reverse()
         if labels:
             _add_labels(releases, labels, work)
-        yield home, [add_report(home, name, samples, scores=_scores(samples)) for name, samples in releases], doubt
+    return [
+        add_report(home, name, samples, scores=_scores(samples), dataset=dataset or DATASET)
+        for name, samples in releases
+    ], doubt
 
 
 def _add_labels(releases: Sequence[tuple[str, list[Sample]]], file: str, work: Path) -> None:
@@ -121,7 +122,7 @@ def _read(file: str, work: Path, mapped: Sequence[str], *, single: bool = True) 
     """Return the samples of a file by release, with its scores as columns; if it is not the `single` file, all of "".
 
     Raises:
-        UserError: as `reports_of_scores`.
+        UserError: as `add_scores`.
     """
     rows = list(read(file, work))
     records = [raw.record or {} for raw in rows]

@@ -29,7 +29,7 @@ LABELS_DECIDED = "answerkey.labels.decided"
 _log = logging.getLogger("answerkey")
 
 
-def emit(event: str, resource_id: str, payload: Mapping[str, object], related: Sequence[dict[str, str]] = ()) -> bool:
+def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
     """Send an event, and return whether a server has it. Without a server nothing happens.
 
     Delivery is at most once: what must not be missed is found by a schedule as well.
@@ -38,7 +38,6 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object], related: S
         event: its name, for instance `answerkey.release.registered`.
         resource_id: what it is about, for instance `answerkey.release.faq.gpt-5`.
         payload: what automations may use as parameters. It holds no answers and no keys.
-        related: other resources by which automations choose.
     """
     if not on_server():
         return False
@@ -46,7 +45,7 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object], related: S
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.events import Event
 
-    about = {"event": event, "resource": {"prefect.resource.id": resource_id}, "payload": payload, "related": related}
+    about = {"event": event, "resource": {"prefect.resource.id": resource_id}, "payload": payload}
     content = Event.model_validate(about)
     try:
         # Not through Prefect's queue, which a short command would have to wait for at its end.

@@ -344,8 +344,8 @@ class ReportPoint:
     methods: int
 
 
-def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[ReportPoint, ...]]:
-    """Read the field `name` (METRIC.FIELD) in the newest `most` reports that have it, by data set.
+def history(home: Home, name: str, dataset: str = "") -> dict[str, tuple[ReportPoint, ...]]:
+    """Read the field `name` (METRIC.FIELD) in the newest reports that have it, by data set.
 
     Args:
         dataset: the only data set to look at; all, where it is empty.
@@ -360,17 +360,17 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
         fields = ", ".join(dict.fromkeys(field for _, field in rows)) or "no numbers"
         raise UserError(f"{name}: {reports} in {home} have {fields}")
     with home.warehouse.reading() as warehouse:
-        return moments(warehouse, datasets, [name], most)
+        return moments(warehouse, datasets, [name])
 
 
 def moments(
-    warehouse: duckdb.DuckDBPyConnection, datasets: Sequence[str], names: Sequence[str], most: int = MOST_REPORTS
+    warehouse: duckdb.DuckDBPyConnection, datasets: Sequence[str], names: Sequence[str]
 ) -> dict[str, tuple[ReportPoint, ...]]:
-    """Read the fields `names` (METRIC.FIELD) in the newest `most` reports that have any, by data set, the oldest first.
+    """Read the fields `names` (METRIC.FIELD) in the newest `MOST_REPORTS` that have any, by data set, the oldest first.
 
     Data sets come in the order in which they are given.
     """
-    parameters = {"datasets": list(datasets), "names": list(names), "most": most}
+    parameters = {"datasets": list(datasets), "names": list(names), "most": MOST_REPORTS}
     # The signatures of each metric are numbered as they appear
     numbers: dict[tuple[str, str], dict[str, int]] = {}
     points: dict[str, list[ReportPoint]] = {dataset: [] for dataset in datasets}

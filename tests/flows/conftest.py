@@ -20,6 +20,7 @@ from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
 from tests.kit.ports import free_port
 from tests.kit.prefect_api import ask_prefect
+from tests.kit.processes import finished
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 from tests.warm_command import READ_LATER
 
@@ -192,15 +193,7 @@ def bare_cli(request):
         elif (warm := request.getfixturevalue("warm_command")).can_run(environment):
             done = warm.run("answerkey.flows.cli", arguments, ROOT, environment, FAULT_S)
         else:
-            done = subprocess.run(
-                command(*arguments),
-                check=False,
-                cwd=ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=FAULT_S,
-            )
+            done = finished(command(*arguments), cwd=ROOT, env=environment)
         assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}{done.stderr}"
         return done
 

@@ -16,6 +16,7 @@ from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, Cli
 from tests.kit.prefect_api import ask_prefect
+from tests.kit.processes import finished
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -92,10 +93,7 @@ class Deployed:
         """Deploy as a team does."""
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         named = {"PATH": path, "PREFECT_API_URL": self.url, "ANSWERKEY_HOME": str(self.home)}
-        done = subprocess.run(
-            ["sh", "deployments/deploy.sh"],
-            cwd=ROOT, env={**os.environ, **named}, capture_output=True, text=True, timeout=FAULT_S, check=False,
-        )  # fmt: skip
+        done = finished(["sh", "deployments/deploy.sh"], cwd=ROOT, env={**os.environ, **named})  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
 
     def ask(self, method: str, path: str, body: object = None) -> Any:

@@ -6,7 +6,9 @@ import re
 import pytest
 
 from answerkey.flows.cli import main
+from answerkey.flows.compare_releases import compare_releases
 from answerkey.metrics_core.decide.intervals import paired_proportions
+from answerkey.metrics_core.errors import UserError
 from tests.tasks.comparing_help import answer, release, releases
 from tests.tasks.staging_help import query
 
@@ -147,6 +149,29 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
     keys = {one["key"] for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
     assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new", "verdict-d-old-d-new"}
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
+
+
+def test_a_form_takes_files_of_scores_and_keeps_them_as_reports(tmp_path):
+    """Half of the old release's answers are right, and all of the new one's."""
+    for name, right in {"v1": N / 2, "v2": N}.items():
+        rows = [f"q{n},{int(n < right)}" for n in range(N)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,score", *rows]))
+
+    def compared(**form):
+        pair = compare_releases(form, str(tmp_path), "{primary: given.score, margin: 0.1}", keep=True, page=False)
+        return pair.old, pair.new, pair.rows[0].name, pair.rows[0].difference, pair.rows[0].finding
+
+    both = {"old": str(tmp_path / "v1.csv"), "new": str(tmp_path / "v2.csv"), "dataset": "faq"}
+    for version in ("v1", "v2"):
+        assert compared(**both) == (f"faq/v1/{version}", f"faq/v2/{version}", "given.score", 0.5, "better")
+    verdicts = "SELECT new_report, outcome FROM verdicts ORDER BY ALL"
+    [versions] = query(tmp_path, "SELECT count(DISTINCT answers_version) FROM answers")
+    assert versions == (2,), "equal files are equal answers"
+    assert query(tmp_path, verdicts) == [("faq/v2/v1", "PASS"), ("faq/v2/v2", "PASS")]
+    assert query(tmp_path, "SELECT DISTINCT dataset, baseline FROM gates") == [("faq", "v1")]
+    assert not list((tmp_path / "runs").iterdir())
+    with pytest.raises(UserError, match=r"^v1: there is no such file, and for two reports"):
+        compared(old="v1")
 
 
 @pytest.mark.real

@@ -6,7 +6,6 @@ No container is started.
 import json
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -15,7 +14,7 @@ import kubernetes_validate
 import yaml
 
 from tests.flows.conftest import ROOT
-from tests.kit.waiting import FAULT_S
+from tests.kit.processes import finished
 
 DEPLOYMENTS = ROOT / "deployments"
 COMPOSE_FILE = DEPLOYMENTS / "cluster/compose.yaml"
@@ -40,7 +39,7 @@ def variables(kind):
 def tool(name, *arguments):
     """Run a program that a package has put beside this Python."""
     program = [str(Path(sys.executable).parent / name), *map(str, arguments)]
-    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, check=False)
+    return finished(program, cwd=ROOT)
 
 
 def services(*options):

@@ -7,7 +7,6 @@ import yaml
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError, is_valid_schema, validate
 
-from answerkey.flows.compare_releases import compare_releases
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from tests.flows.conftest import ROOT
@@ -46,12 +45,6 @@ def test_no_form_has_more_than_24_inputs():
         forms = [form["properties"] for form in schema.get("definitions", {}).values() if "properties" in form]
         lengths[entry["name"]] = sum(map(len, (schema["properties"], *forms))) - len(forms)
     assert (max(lengths.values()), lengths["register"], lengths["generate"]) == (22, 7, 16)
-
-
-def test_a_form_that_compares_asks_for_both_reports():
-    made = parameter_schema(compare_releases.fn).model_dump_for_openapi()
-    with pytest.raises(ValidationError, match="'new' is a required property"):
-        validate({"comparing": {"old": "v1"}}, made, raise_on_error=True)
 
 
 @pytest.mark.parametrize(

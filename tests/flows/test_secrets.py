@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import subprocess
 
 import duckdb
 import pytest
@@ -14,7 +13,7 @@ from tests.flows.conftest import command
 from tests.flows.deployed_help import neverspoken, said_by_prefect
 from tests.judge_http import http
 from tests.judge_server import JudgeServer, agreeable
-from tests.kit.waiting import FAULT_S
+from tests.kit.processes import finished
 from tests.raw_server import RawServer
 
 IN_ENVIRONMENT = "sk-neverspoken-environment-0123456789abcdef"
@@ -126,10 +125,7 @@ def test_what_only_resembles_a_key_is_no_key(judge):
 def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path, home):
     with RawServer(http(200, b"id,answer,reference,release\nq1,Paris,Paris,a\n", kind="text/csv")) as server:
         address = f"http://ada:neverspoken-1@127.0.0.1:{server.port}/a.csv?token=neverspoken-2"
-        done = subprocess.run(
-            command("evaluate", address, "--metrics", "exact_match"),
-            check=False, capture_output=True, text=True, timeout=FAULT_S, umask=0o077,
-        )  # fmt: skip
+        done = finished(command("evaluate", address, "--metrics", "exact_match"), umask=0o077)  # fmt: skip
         kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address)
     assert (done.returncode, kept.returncode) == (0, 0), done.stderr + kept.stderr
     shown = bare_cli("report", "--json").stdout

@@ -1,12 +1,12 @@
 """What the tests of the library share: one answer scored, files of rows, time that grows, imports of a process."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from answerkey import Measurement, Sample, evaluate
+from tests.kit.processes import finished
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,6 +24,6 @@ def read_jsonl(file: Path) -> list[dict[str, Any]]:
 def imported_by(code: str, *modules: str) -> list[str]:
     """Which of these modules a new process has imported after it ran the code."""
     code += f"\nimport sys; print(*sorted({set(modules)!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = finished([sys.executable, "-c", code], cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from answerkey.tasks.releases.register import pending, registered_source
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
+from tests.kit.processes import finished
 from tests.tasks.staging_help import at, check_whole, jsonl, query, refusal, registered, run, source_of
 
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
@@ -185,7 +185,7 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
     homes = {name: Path(shutil.copytree(made, tmp_path / name)) for name in ("before the commit", *AFTER_COMMIT)}
     places = {"before the commit": ("open", ".rewrite-due")} | {name: at for name, (at, _) in AFTER_COMMIT.items()}
     arguments = [str(one) for name, home in homes.items() for one in (home, *places[name])]
-    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=True)
+    done = finished([sys.executable, "-c", KILLED, *arguments], check=True)
     assert done.stdout.split() == ["9"] * 5, done.stderr
     before = homes.pop("before the commit")
     assert query(before, "SELECT count(*) FROM answers WHERE sample_id = 'heron'") == [(4,)]

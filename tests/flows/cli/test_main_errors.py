@@ -21,7 +21,7 @@ from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from tests.flows.conftest import ROOT, command
-from tests.kit.waiting import FAULT_S
+from tests.kit.processes import finished
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
 
@@ -77,35 +77,27 @@ def test_an_error_is_json_where_json_is_asked_for(home, capsys, arguments, messa
 UNDECIDED = ["gate", "old", "new", "--primary", "exact_match.match", "--margin", "0.1"]
 
 
-@pytest.mark.parametrize("output", ["| true", ">&-", ">/dev/full"], ids=["reader gone", "closed", "full"])
+@pytest.mark.parametrize(
+    ("script", "arguments", "code"),
+    [
+        ('trap "" PIPE; "$@" | true', UNDECIDED, 3),
+        ('trap "" PIPE; "$@" >&-', UNDECIDED, 3),
+        ('trap "" PIPE; "$@" >/dev/full', UNDECIDED, 3),
+        ('"$@" | true', ["report", "--list"], 0),
+    ],
+    ids=["reader gone", "closed", "full", "no verdict"],
+)
 @pytest.mark.real
-def test_the_exit_code_is_the_verdict_whatever_becomes_of_its_output(home, output):
-    script = f'set -o pipefail; trap "" PIPE; "$@" {output}'
-    process = subprocess.run(
-        ["bash", "-c", script, "bash", *command(*UNDECIDED)],
-        check=False,
+def test_the_exit_code_is_the_verdict_whatever_becomes_of_its_output(home, script, arguments, code):
+    process = finished(
+        ["bash", "-c", f"set -o pipefail; {script}", "bash", *command(*arguments)],
         cwd=ROOT,
         env={**os.environ, "ANSWERKEY_HOME": str(home)},
-        capture_output=True,
-        text=True,
     )
 
-    assert process.returncode == 3, process.stderr
+    assert process.returncode == code, process.stderr
     assert "Traceback" not in process.stderr
-
-
-@pytest.mark.real
-def test_a_command_without_a_verdict_ends_as_usual_if_its_reader_is_gone(home):
-    process = subprocess.run(
-        ["bash", "-c", 'set -o pipefail; "$@" | true', "bash", *command("report", "--list")],
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "ANSWERKEY_HOME": str(home)},
-        capture_output=True,
-        text=True,
-    )
-
-    assert (process.returncode, process.stderr) == (0, "")
+    assert code or not process.stderr
 
 
 def test_an_error_of_the_program_has_a_code_that_is_no_verdict(home, monkeypatch, capsys):
@@ -306,9 +298,7 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, an
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-    found = subprocess.run(
-        command(*arguments), check=False, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, preexec_fn=limit
-    )
+    found = finished(command(*arguments), cwd=ROOT, preexec_fn=limit)
     assert (found.returncode, found.stderr.splitlines()[-1]) == (
         1,
         "answerkey: a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit "
@@ -343,9 +333,7 @@ def unprivileged():
 
 
 def _without_privileges(prefix, *arguments):
-    return subprocess.run(
-        [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S
-    )
+    return finished([*prefix, *command(*arguments)], cwd=ROOT)
 
 
 @pytest.mark.real
@@ -401,13 +389,7 @@ sys.exit(main(sys.argv[2:]))
 @pytest.mark.real
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page")
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, module, *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=FAULT_S,
-    )
+    done = finished([sys.executable, "-c", INTERRUPTED, module, *words])
     assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
         130, "", ["answerkey: stopped; what was scored so far is kept, run the same command again"],
     )  # fmt: skip

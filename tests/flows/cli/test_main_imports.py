@@ -1,12 +1,11 @@
 """What each command imports of what is heavy: every package that is not named here stays out."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
-from tests.kit.waiting import FAULT_S
+from tests.kit.processes import finished
 
 HEAVY = (
     "altair", "distributed", "duckdb", "great_expectations", "litellm", "numpy", "pandas", "prefect", "pyarrow",
@@ -29,10 +28,7 @@ sys.exit(code)
 def imports(folder, *arguments, code=0):
     """What a new process that runs this command has imported at its end."""
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, *map(str, arguments)],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=FAULT_S, check=False,
-    )  # fmt: skip
+    done = finished([sys.executable, "-c", CODE, *map(str, arguments)], cwd=folder, env=environment)  # fmt: skip
     assert done.returncode == code, done.stderr
     return set(done.stdout.splitlines()[-1].split())
 

@@ -17,6 +17,7 @@ import pytest
 from answerkey.flows.parameters import Tracing
 from answerkey.flows.score_traces import score_traces
 from answerkey.metrics_core.progress import LOGGER, Advance
+from tests.kit.processes import finished
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
@@ -91,7 +92,7 @@ def test_nothing_with_quiet_or_without_a_terminal():
     assert "\x1b" not in quiet and "answer_correctness" not in quiet
     assert "loaded 10/40 shards" in quiet
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", WORK], env=environment, capture_output=True, text=True, check=True)
+    done = finished([sys.executable, "-c", WORK], env=environment, check=True)
     assert done.stdout == "result\n"
     assert done.stderr.splitlines()[0] == "loaded 10/40 shards"
     assert "\x1b" not in done.stderr

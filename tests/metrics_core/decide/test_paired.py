@@ -180,13 +180,13 @@ def test_many_units_agree_with_scipys_sample_of_flips():
     assert p == pytest.approx(oracle, abs=4 * (p * (1 - p) / 9999) ** 0.5 * 2**0.5)
 
 
-@given(st.lists(st.floats(-1, 1), min_size=15, max_size=40), st.integers(0, 3))
-def test_order_and_direction_do_not_matter(changes, seed):
+@given(st.lists(st.floats(-1, 1), min_size=15, max_size=40))
+def test_order_and_direction_do_not_matter(changes):
     values = np.array(changes)
-    p = sign_flip(values, permutations=300, seed=seed)
+    p = sign_flip(values, permutations=300)
     assert 1 / 301 <= p <= 1
-    assert sign_flip(np.sort(values), permutations=300, seed=seed) == p
-    assert sign_flip(-values, permutations=300, seed=seed) == p
+    assert sign_flip(np.sort(values), permutations=300) == p
+    assert sign_flip(-values, permutations=300) == p
 
 
 def test_an_exchange_of_a_ratio_is_tried_in_every_way():

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from answerkey.metrics_core.llm.client import limiter_of
 from answerkey.metrics_core.llm.model import ModelRef
 from tests import judge_faults
 from tests.judge_server import Reply
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import (
     always,
@@ -511,7 +511,7 @@ print(len(found), sum(thread.name == "models" for thread in threading.enumerate(
 
 def test_threads_that_come_first_at_once_get_the_same_loop():
     command = [sys.executable, "-c", FIRST_AT_ONCE]
-    run = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
+    run = finished(command, cwd=ROOT, check=True)
     assert (run.stdout, run.stderr) == ("1 1\n", "")
 
 

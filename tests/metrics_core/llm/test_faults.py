@@ -8,7 +8,6 @@ charge: every answer with status 200 that was sent. A fault that passes costs on
 import gzip
 import json
 import os
-import subprocess
 import sys
 import zlib
 from collections import Counter
@@ -23,6 +22,7 @@ from answerkey.metrics_core.measurement import Failed
 from tests.judge_faults import PASSING
 from tests.judge_http import Received, http
 from tests.judge_server import JudgeServer, Reply, scheduled
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import (
     ask,
@@ -375,7 +375,7 @@ def test_everything_is_imported_before_the_first_call(model, tmp_path):
     """Or the time that it takes would be taken from the call's."""
     with JudgeServer(lambda _: Reply(YES)) as server:
         command = [sys.executable, "-c", FRESH, f"{model}@{server.url}", str(tmp_path)]
-        run = subprocess.run(command, cwd=ROOT, env=dict(os.environ), text=True, capture_output=True, check=True)
+        run = finished(command, cwd=ROOT, env=dict(os.environ), check=True)
     [(began,)] = rows(tmp_path, "started_at")
     assert [name for at, name in json.loads(run.stdout) if at > float(began)] == []
     assert "Unclosed" not in run.stderr

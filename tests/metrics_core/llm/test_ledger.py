@@ -31,6 +31,7 @@ from answerkey.metrics_core.llm.ledger import (
     ledger_exists,
     open_ledger,
 )
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count, execute, lapse
 
@@ -693,7 +694,7 @@ def test_a_ledger_that_may_only_be_read_serves_replies_and_lets_nothing_be_asked
     with closing(open_ledger(str(folder))) as ledger:
         write(ledger, "known", "usable", "yes")
     command = [sys.executable, "-c", READ_ONLY, str(folder)]
-    run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
+    run = finished(command, cwd=ROOT)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == [
         "yes 1 1",

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import sys
 from email.utils import formatdate
 from pathlib import Path
@@ -22,6 +21,7 @@ from answerkey.metrics_core.llm.provider import abilities, complete, count_token
 from answerkey.metrics_core.llm.request import CallError
 from tests.judge_http import http
 from tests.judge_server import Reply
+from tests.kit.processes import finished
 from tests.metrics_core.judges.asking import ask, match, patiently, samples, setup
 from tests.raw_server import RawServer, ok, said
 
@@ -296,7 +296,7 @@ asyncio.run(work())
 @pytest.mark.nightly
 def test_calls_on_several_event_loops_print_nothing(judge_server):
     server = judge_server(lambda _: Reply("yes"))
-    done = subprocess.run([sys.executable, "-c", CALLS, server.url], text=True, capture_output=True, check=False)
+    done = finished([sys.executable, "-c", CALLS, server.url])
     assert (done.returncode, done.stdout, done.stderr, server.n_requests) == (0, "", "", 10)
 
 
@@ -335,7 +335,7 @@ print(json.dumps({
 def test_the_import_is_late_quiet_and_alone():
     plain = {name: value for name, value in os.environ.items() if not name.startswith("LITELLM")}
     command = [sys.executable, "-c", IMPORT]
-    run = subprocess.run(command, cwd=ROOT, env=plain, text=True, capture_output=True, check=True)
+    run = finished(command, cwd=ROOT, env=plain, check=True)
     # One line, and it is ours.
     assert (json.loads(run.stdout), run.stderr) == (
         {

@@ -1,6 +1,5 @@
 """What reports say of few, clustered, unscored and labelled rows, of models that answered, and of kills."""
 
-import subprocess
 import sys
 from itertools import count
 
@@ -18,6 +17,7 @@ from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import list_reports, read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, Reply
+from tests.kit.processes import finished
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import check_whole, jsonl, query, run, source_of
@@ -344,7 +344,7 @@ def test_a_kill_at_any_statement_of_the_transaction_of_a_report_loses_nothing(tm
     run(home, Source(file), ["exact_match", "bleu"])
     [before] = query(home, COUNTS)
     command = [sys.executable, "-c", SCRIPT, str(home), file, COUNTS, str(KILLS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = finished(command, check=True)
     lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     assert lines == [(9, *before)] * KILLS
     assert [report_id for report_id, *_ in list_reports(home)] == ["d/r/v1", "d/r/v2"]

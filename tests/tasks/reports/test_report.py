@@ -136,9 +136,10 @@ def test_reports_in_the_order_of_their_making(dated):
     assert all(one.low <= 1.0 <= one.high for one in found["d"][1:])
 
 
-def test_only_reports_that_have_the_field_and_only_the_newest(dated):
+def test_only_reports_that_have_the_field_and_only_the_newest(dated, monkeypatch):
     assert [one.report_id for one in history(dated, "label.correct")["d"]] == ["d/old/v1"]
-    assert [one.report_id for one in history(dated, "exact_match.match", most=2)["d"]] == ["d/new/v1", "d/old/v2"]
+    monkeypatch.setattr("answerkey.tasks.reports.report.MOST_REPORTS", 2)
+    assert [one.report_id for one in history(dated, "exact_match.match")["d"]] == ["d/new/v1", "d/old/v2"]
 
 
 def test_what_is_not_there(dated):

@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 import sys
 
 import duckdb
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.tasks.traces.condition import parse_condition
-from tests.kit.waiting import FAULT_S
+from tests.kit.processes import finished
 from tests.tasks.staging_help import refusal
 
 
@@ -186,10 +185,7 @@ COSTLY = [
 
 @pytest.mark.nightly
 def test_no_condition_takes_long_or_much_memory_however_it_is_made():
-    done = subprocess.run(
-        [sys.executable, "-c", CHILDREN], input=json.dumps([text for text, _ in COSTLY]), capture_output=True,
-        text=True, timeout=FAULT_S, check=True,
-    )  # fmt: skip
+    done = finished([sys.executable, "-c", CHILDREN], input=json.dumps([text for text, _ in COSTLY]), check=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     for (_, end), (megabytes, said) in zip(COSTLY, found, strict=True):
         assert end in said

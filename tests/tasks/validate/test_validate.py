@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import unicodedata
 from collections import Counter
@@ -19,6 +18,7 @@ from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.store import parquet_writer
+from tests.kit.processes import finished
 from tests.tasks.validate.validating_help import APOLOGY, LENIENT, expecting, row, rows, validated, written
 
 
@@ -456,7 +456,7 @@ def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path):
     )
     command, environment = [sys.executable, "-W", "default", "-c", code], os.environ | {"HOME": str(home)}
     root = Path(__file__).parents[3]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
+    done = finished(command, cwd=root, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(home.iterdir()) == []
 

@@ -14,6 +14,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
+from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import query
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other, write
@@ -208,7 +209,7 @@ for connection in (scratch(Path()), duckdb.connect()):
     print(connection.execute(setting).fetchall())
 """
     # DuckDB itself draws one where Python runs no script, as in notebooks.
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = finished([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert done.stdout.splitlines() == ["[(False,)]", "[(False,)]", "[(True,)]"]
 
 
@@ -331,5 +332,5 @@ def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path):
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         pytest.skip("a disk can only be mounted as root")
     command = ["unshare", "-m", sys.executable, "-c", FULL_DISK, str(tmp_path)]
-    run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
+    run = finished(command, cwd=ROOT)
     assert (run.returncode, run.stdout.splitlines()) == (0, ["True", "True", "[('other', 'running')]"]), run.stderr
