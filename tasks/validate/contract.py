@@ -100,10 +100,10 @@ def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], broken: Sequence[
     also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
     for name in ("slices", "columns"):
         row[name] = None if row[name] is None else dict(row[name])
-    file, of_file = row.pop("file"), row.pop("file_row")
+    file, file_row = row.pop("file"), row.pop("file_row")
     return {
         "file": file,
-        "row": row["row"] if file is None else of_file,
+        "row": row["row"] if file is None else file_row,
         "sample_id": row["sample_id"],
         "release": row["release"],
         "rule": broken[0].name,
@@ -112,17 +112,17 @@ def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], broken: Sequence[
     }
 
 
-_MOST_KEPT = 1_000_000
+_MAX_TEXT_CHARS = 1_000_000
 """Characters of a text in quarantine. With tens of millions, its row could not be hashed in the memory of a session."""
 
 
 def _shortened(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _MOST_KEPT:
-        return f"{value[:_MOST_KEPT]}... ({len(value):,} characters)"
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+    if isinstance(value, str) and len(value) > _MAX_TEXT_CHARS:
+        return f"{value[:_MAX_TEXT_CHARS]}... ({len(value):,} characters)"
+    return [_shortened(item) for item in value] if isinstance(value, list) else value
 
 
-_OF_THE_SAMPLE = frozenset((
+_SAMPLE_RULES = frozenset((
     "id_present", "release_present", "sample_consistent", "references_present", "length_reference", "length_question",
 ))  # fmt: skip
 """Rules that leave open which sample the row is about, or whether that can be scored at all."""
@@ -141,16 +141,16 @@ def without_answer(
         quarantined: the row of the quarantine file that was made of it.
         broken: the names of the rules that the row breaks.
     """
-    several = "id_unique" in broken
-    if not _OF_THE_SAMPLE.isdisjoint(broken) or (
-        several and (marks["id_clash"] == 1 or row["row"] != marks["first_row"])
+    is_repeated = "id_unique" in broken
+    if not _SAMPLE_RULES.isdisjoint(broken) or (
+        is_repeated and (marks["id_clash"] == 1 or row["row"] != marks["first_row"])
     ):
         return None
     if "encoding" in broken and any(name != "answer" and _BROKEN.search(text) for name, text in _texts(row)):
         return None
     names = ("references", "facts", "context", "incorrect_references")
-    references, facts, context, wrong = (row[name] or () for name in names)
-    key = sample_key(row["question"], None, references, facts, context, wrong, dict(row["columns"] or ()))
+    references, facts, context, incorrect = (row[name] or () for name in names)
+    key = sample_key(row["question"], None, references, facts, context, incorrect, dict(row["columns"] or ()))
     return {
         **row,
         "answer": None,
@@ -177,8 +177,12 @@ RELEASE_RULES = (
 
 def row_rules(contract: Contract) -> tuple[Rule, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
-    asked = contract.references
-    return tuple(_row_rule(entry, contract) for entry in _row_entries() if entry.get("references", asked) == asked)
+    with_references = contract.references
+    return tuple(
+        _row_rule(entry, contract)
+        for entry in _row_entries()
+        if entry.get("references", with_references) == with_references
+    )
 
 
 @cache
@@ -232,10 +236,10 @@ def _inconsistent(row: Row, marks: Marks) -> str:
     verb = (
         "differ" if len(differing) > 1 or differing[0] in ("references", "facts", "incorrect_references") else "differs"
     )
-    said = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
+    problem = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
     if marks["votes"]:
-        return f"{said} from what {marks['votes']} of its {marks['voters']} rows have"
-    return f"{said} between its rows, and no variant has a majority"
+        return f"{problem} from what {marks['votes']} of its {marks['voters']} rows have"
+    return f"{problem} between its rows, and no variant has a majority"
 
 
 _BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -263,8 +267,8 @@ def _texts(row: Row) -> Iterator[tuple[str, str]]:
 
 def _odd_label(row: Row, marks: Marks) -> str:
     label = str(row["label"])
-    shown = label if len(label) <= 40 else label[:40] + "..."
-    return f"the label {shown!r} is neither true nor false"
+    excerpt = label if len(label) <= 40 else label[:40] + "..."
+    return f"the label {excerpt!r} is neither true nor false"
 
 
 _REASONS: Mapping[str, Reason] = {

@@ -28,7 +28,7 @@ from answerkey.tasks.warehouse.sql import text
 
 SITE = "pages/_data-docs"
 _SOURCE = "answerkey"
-_DRAWN = (
+_TYPES_WITH_CHART = (
     "expect_column_quantile_values_to_be_between",
     "expect_column_pair_cramers_phi_value_to_be_less_than",
     "expect_column_kl_divergence_to_be_less_than",
@@ -39,7 +39,7 @@ _TRACKING = re.compile(
     r"|background: url\('https://great-expectations-web-assets[^;]*;",
     re.DOTALL,
 )
-_KEPT = 50
+_MAX_RESULTS = 50
 """Results kept of each data set and suite; what older ones say is in the table `validations`."""
 
 
@@ -56,13 +56,17 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     """
     suites = {"contract": contract_suite(contract).configurations()}
     outcomes = [asdict(check) for check in checked.checks]
-    shown = content_hash([dataset, suites["contract"], contract.expectations, outcomes])
-    page: str = cached(home.local).get(shown, "")
+    cache_key = content_hash([dataset, suites["contract"], contract.expectations, outcomes])
+    # Equal outcomes have one page
+    page: str = cached(home.local).get(cache_key, "")
     if page and home.store.exists(page):
         return page
+
     if contract.expectations:
-        own = read_suite(contract.expectations)
-        suites[own.name] = own.configurations()
+        own_suite = read_suite(contract.expectations)
+        suites[own_suite.name] = own_suite.configurations()
+
+    # The library keeps the results in the folder of the home, and makes pages of them
     root = (home.local / FOLDER).resolve()
     settings = root / "gx" / "great_expectations.yml"
     (home.local / SITE).mkdir(parents=True, exist_ok=True)
@@ -74,49 +78,56 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         with its_own_project(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             context = great_expectations().get_context(mode="file", project_root_dir=str(root))
-            pages = [_keep(context, run_id, dataset, name, some, checked.checks) for name, some in suites.items()]
+            pages = [
+                _store_result(context, run_id, dataset, name, expectations, checked.checks)
+                for name, expectations in suites.items()
+            ]
             context.checkpoints.add_or_update(
                 great_expectations().Checkpoint(
                     name=dataset, validation_definitions=[definition for definition, _ in pages], actions=[]
                 )
             )
-            removed = _forget_old(context, dataset)
-            built = [*(page for _, page in pages), *(page.expectation_suite_identifier for _, page in pages)]
-            context.build_data_docs(resource_identifiers=built)
-            written = [name for one in built for name in _names(context, one)]
+            removed = _remove_old(context, dataset)
+            identifiers = [*(page for _, page in pages), *(page.expectation_suite_identifier for _, page in pages)]
+            context.build_data_docs(resource_identifiers=identifiers)
+            page_names = [name for identifier in identifiers for name in _page_names(context, identifier)]
+
         for page in removed:
             (home.local / page).unlink(missing_ok=True)
             if home.shared:
                 home.store.remove(page)
+
         # Images and links on new pages report each visit to the makers of the library
-        for name in (*written, f"{SITE}/index.html"):
+        for name in (*page_names, f"{SITE}/index.html"):
             file = home.local / name
             if not file.is_file():
                 raise UserError(f"{file.parent}: a page cannot be written here; is the disk full?")
             content = file.read_text(encoding="utf-8")
-            kept = _TRACKING.sub("", content)
-            if kept != content:
-                file.write_text(kept, encoding="utf-8")
+            cleaned = _TRACKING.sub("", content)
+            if cleaned != content:
+                file.write_text(cleaned, encoding="utf-8")
         if home.shared:
-            _share(home)
+            _upload_site(home)
+
+    # The page to link is that of the first suite that the rows break
     broken = {check.rule for check in checked.checks if not check.success}
-    rules = [{one["meta"]["name"] for one in some} for some in suites.values()]
-    page = written[next((n for n, of_one in enumerate(rules) if of_one & broken), 0)]
-    add_to_cache(home.local, {shown: page})
+    rules = [{expectation["meta"]["name"] for expectation in expectations} for expectations in suites.values()]
+    page = page_names[next((n for n, rule_names in enumerate(rules) if rule_names & broken), 0)]
+    add_to_cache(home.local, {cache_key: page})
     return page
 
 
-def _share(home: Home) -> None:
+def _upload_site(home: Home) -> None:
     """Copy the site to the bucket of a home, where the pages of its reports are."""
-    there = {file.name: file.size for file in home.store.files(SITE)}
+    shared_sizes = {file.name: file.size for file in home.store.files(SITE)}
     for file in sorted((home.local / SITE).rglob("*")):
         name = file.relative_to(home.local).as_posix()
-        if file.is_file() and there.get(name) != file.stat().st_size:
+        if file.is_file() and shared_sizes.get(name) != file.stat().st_size:
             with home.store.atomic_write(name) as unfinished:
                 shutil.copyfile(file, unfinished)
 
 
-def _keep(
+def _store_result(
     context: Any,
     run_id: str,
     dataset: str,
@@ -142,32 +153,36 @@ def _keep(
     except KeyError:
         source = context.data_sources.add_pandas(_SOURCE)
     try:
-        data = source.get_asset(dataset).get_batch_definition("rows")
+        batch_definition = source.get_asset(dataset).get_batch_definition("rows")
     except LookupError:
-        data = source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
+        batch_definition = source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
     stored = context.suites.add_or_update(as_suite(name, expectations))
     definition = context.validation_definitions.add_or_update(
-        library.ValidationDefinition(name=f"{dataset} {name}", data=data, suite=stored)
+        library.ValidationDefinition(name=f"{dataset} {name}", data=batch_definition, suite=stored)
     )
-    of_rule: dict[str, list[Check]] = {}
+
+    # Each expectation gets the checks of the rule that it stands for
+    checks_by_rule: dict[str, list[Check]] = {}
     for outcome in outcomes:
-        of_rule.setdefault(outcome.rule, []).append(outcome)
+        checks_by_rule.setdefault(outcome.rule, []).append(outcome)
     results = [
-        _result(one.configuration, of_rule[one.meta["name"]])
-        for one in definition.suite.expectations
-        if one.meta["name"] in of_rule
+        _expectation_result(expectation.configuration, checks_by_rule[expectation.meta["name"]])
+        for expectation in definition.suite.expectations
+        if expectation.meta["name"] in checks_by_rule
     ]
-    held = sum(result.success for result in results)
+    n_held = sum(result.success for result in results)
+
+    # The result as the library would have written it after a run of its own
     run = RunIdentifier(run_name=run_id, run_time=datetime.now(UTC))
-    kept = ExpectationSuiteValidationResult(
-        success=held == len(results),
+    suite_result = ExpectationSuiteValidationResult(
+        success=n_held == len(results),
         results=results,
         suite_name=definition.suite.name,
         statistics={
             "evaluated_expectations": len(results),
-            "successful_expectations": held,
-            "unsuccessful_expectations": len(results) - held,
-            "success_percent": 100 * held / max(len(results), 1),
+            "successful_expectations": n_held,
+            "unsuccessful_expectations": len(results) - n_held,
+            "success_percent": 100 * n_held / max(len(results), 1),
         },
         meta={
             "great_expectations_version": library.__version__,
@@ -184,24 +199,29 @@ def _keep(
         batch_id=f"{_SOURCE}-{dataset}",
     )
     suite = ExpectationSuiteIdentifier(name=definition.suite.name)
-    place = ValidationResultIdentifier(batch_identifier=kept.batch_id, expectation_suite_identifier=suite, run_id=run)
+    identifier = ValidationResultIdentifier(
+        batch_identifier=suite_result.batch_id, expectation_suite_identifier=suite, run_id=run
+    )
     context.validation_results_store.store_validation_results(
-        suite_validation_result=kept,
-        suite_validation_result_identifier=place,
+        suite_validation_result=suite_result,
+        suite_validation_result_identifier=identifier,
         expectation_suite_identifier=suite,
     )
-    return definition, place
+    return definition, identifier
 
 
-def _result(configuration: Any, checks: Sequence[Check]) -> Any:
+def _expectation_result(configuration: Any, checks: Sequence[Check]) -> Any:
     """One expectation with its counts, in the form of the library; a rule of releases has a check for each of them,
     whose counts add up, unless there are so many that one says how many of them break it."""
     from great_expectations.core import ExpectationValidationResult
 
-    counted = [check for check in checks if check.release is None] or checks
-    n_failed, n_checked = sum(check.n_failed for check in counted), sum(check.n_checked for check in counted)
+    counted_checks = [check for check in checks if check.release is None] or checks
+    n_failed, n_checked = (
+        sum(check.n_failed for check in counted_checks),
+        sum(check.n_checked for check in counted_checks),
+    )
     # It has names of releases in it, and the pages show it as it is.
-    said = [escape(check.message, quote=False) for check in checks if not check.success]
+    messages = [escape(check.message, quote=False) for check in checks if not check.success]
     share = 100 * n_failed / max(n_checked, 1)
     return ExpectationValidationResult(
         success=all(check.success for check in checks),
@@ -215,26 +235,30 @@ def _result(configuration: Any, checks: Sequence[Check]) -> Any:
             "unexpected_percent_total": share,
             "unexpected_percent_nonmissing": share,
             "partial_unexpected_list": [],
-            **({"observed_value": "; ".join(said)} if said and configuration.type not in _DRAWN else {}),
+            **(
+                {"observed_value": "; ".join(messages)}
+                if messages and configuration.type not in _TYPES_WITH_CHART
+                else {}
+            ),
         },
         exception_info={"raised_exception": False, "exception_traceback": None, "exception_message": None},
     )
 
 
-def _forget_old(context: Any, dataset: str) -> list[str]:
+def _remove_old(context: Any, dataset: str) -> list[str]:
     """Remove the results of a data set beyond the newest; returns the names of their pages."""
     store = context.validation_results_store
     keys = [key for key in store.list_keys() if key.batch_identifier == f"{_SOURCE}-{dataset}"]
     by_suite: dict[str, list[Any]] = {}
     for key in sorted(keys, key=lambda key: key.run_id.run_time):
         by_suite.setdefault(key.expectation_suite_identifier.name, []).append(key)
-    old = [key for of_suite in by_suite.values() for key in of_suite[:-_KEPT]]
-    for key in old:
+    old_keys = [key for suite_keys in by_suite.values() for key in suite_keys[:-_MAX_RESULTS]]
+    for key in old_keys:
         store.remove_key(key)
-    return [name for key in old for name in _names(context, key)]
+    return [name for key in old_keys for name in _page_names(context, key)]
 
 
-def _names(context: Any, page: Any) -> list[str]:
+def _page_names(context: Any, page: Any) -> list[str]:
     """The names of a page in the store of the home. Of its address, the library quotes this part alone."""
     sites = context.get_docs_sites_urls(resource_identifier=page)
     return [f"{SITE}/{unquote(str(site['site_url']).rpartition(f'/{SITE}/')[2])}" for site in sites]

@@ -53,8 +53,8 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 class Expectation:
     """One expectation of a suite: its name, what it says, and what happens where it does not hold.
 
-    `rows` says whether single rows break it, which are then quarantined if it is critical. `alone` says whether each
-    row can be looked at without the others. `config` is it in the library's own form.
+    `rows` says whether single rows break it, which are then quarantined if it is critical. `row_by_row` says whether
+    each row can be looked at without the others. `config` is it in the library's own form.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Expectation:
     config: Mapping[str, Any]
     columns: tuple[str, ...] = ()
     rows: bool = False
-    alone: bool = False
+    row_by_row: bool = False
     mostly: float = 1.0
 
 
@@ -75,22 +75,22 @@ class Suite:
     expectations: tuple[Expectation, ...]
     text: str
 
-    def configurations(self, which: Sequence[int] | None = None) -> list[dict[str, Any]]:
+    def configurations(self, places: Sequence[int] | None = None) -> list[dict[str, Any]]:
         """Them, or some of them by their places, as `library.as_suite` takes them, each with its name and sentence."""
-        chosen = self.expectations if which is None else [self.expectations[n] for n in which]
+        chosen = self.expectations if places is None else [self.expectations[n] for n in places]
         # Data Docs write the sentence into their pages as it is.
         return [
             {
-                **one.config,
-                "meta": {**one.config["meta"], "name": one.name},
-                "description": escape(one.sentence, quote=False),
+                **expectation.config,
+                "meta": {**expectation.config["meta"], "name": expectation.name},
+                "description": escape(expectation.sentence, quote=False),
             }
-            for one in chosen
+            for expectation in chosen
         ]
 
 
 @dataclass(slots=True)
-class Found:
+class ExpectationOutcome:
     """What the rows say about an expectation: the positions of those that break it, ascending from 0."""
 
     success: bool = True
@@ -100,80 +100,93 @@ class Found:
     observed: Any = None
 
 
-def read_suite(suite: str, others: Sequence[str] | None = None) -> Suite:
-    """A suite in JSON or YAML, as Great Expectations writes it: its text, or the path of its file.
+def read_suite(suite: str, data_columns: Sequence[str] | None = None) -> Suite:
+    """Read a suite in JSON or YAML, as Great Expectations writes it: its text, or the path of its file.
 
     Args:
-        others: the slices and other columns of the data, if they are known already; then names of columns are checked.
+        data_columns: the slices and other columns of the data, if they are known already; names are then checked.
 
     Raises:
         UserError: the file cannot be read, or is no suite: one line that names the expectation and what is wrong.
     """
-    read = read_yaml(suite, "expectations")
-    content, where = read.content, read.file
-    name, listed = None, content
+    document = read_yaml(suite, "expectations")
+    content, file = document.content, document.file
+    name, entries = None, content
     if isinstance(content, dict):
         # Up to 0.18, Great Expectations had other names for the name and for the types
-        name, listed = content.get("name") or content.get("expectation_suite_name"), content.get("expectations")
-    if not isinstance(listed, list) or not listed:
-        raise UserError(f"{where}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
-    own = tuple(_expectation(one, f"{where}: expectation {n}") for n, one in enumerate(listed, start=1))
-    taken = reserved()
-    for n, one in enumerate(own, start=1):
-        if one.name in taken or any(one.name == other.name for other in own[: n - 1]):
-            raise UserError(f"{where}: expectation {n}: the name {one.name!r} is taken; give it one in `meta: name`")
-        if others is not None:
-            _check_columns(one, [*COLUMNS, *others], f"{where}: expectation {n} ({one.name})")
+        name, entries = content.get("name") or content.get("expectation_suite_name"), content.get("expectations")
+    if not isinstance(entries, list) or not entries:
+        raise UserError(f"{file}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
+    expectations = tuple(
+        _expectation(expectation, f"{file}: expectation {n}") for n, expectation in enumerate(entries, start=1)
+    )
+    reserved_names = reserved()
+    for n, expectation in enumerate(expectations, start=1):
+        if expectation.name in reserved_names or any(expectation.name == other.name for other in expectations[: n - 1]):
+            raise UserError(
+                f"{file}: expectation {n}: the name {expectation.name!r} is taken; give it one in `meta: name`"
+            )
+        if data_columns is not None:
+            _check_columns(expectation, [*COLUMNS, *data_columns], f"{file}: expectation {n} ({expectation.name})")
     # It becomes the name of a file; the contract has a suite of its own.
-    named = re.sub(r"[^\w.-]+", "-", str(name or Path(where).stem)).strip("-.") or "own"
+    suite_name = re.sub(r"[^\w.-]+", "-", str(name or Path(file).stem)).strip("-.") or "own"
     # With a line break it is a text and no path, however brief it is.
-    kept = suite if is_text(suite) else f"{Path(suite).read_text(encoding='utf-8-sig').rstrip()}\n"
-    return Suite("own" if named == "contract" else named, own, kept)
+    suite_text = suite if is_text(suite) else f"{Path(suite).read_text(encoding='utf-8-sig').rstrip()}\n"
+    return Suite("own" if suite_name == "contract" else suite_name, expectations, suite_text)
 
 
-def _expectation(given: Any, where: str) -> Expectation:
-    kind = isinstance(given, dict) and given.get("type", given.get("expectation_type"))
+def _expectation(entry: Any, location: str) -> Expectation:
+    kind = isinstance(entry, dict) and entry.get("type", entry.get("expectation_type"))
     if not isinstance(kind, str):
-        raise UserError(f"{where}: no `type`, such as expect_column_values_to_not_be_null")
-    kwargs, meta = given.get("kwargs") or {}, given.get("meta") or {}
+        raise UserError(f"{location}: no `type`, such as expect_column_values_to_not_be_null")
+    kwargs, meta = entry.get("kwargs") or {}, entry.get("meta") or {}
     if not isinstance(kwargs, dict) or not isinstance(meta, dict):
-        raise UserError(f"{where}: `kwargs` and `meta` must be mappings")
+        raise UserError(f"{location}: `kwargs` and `meta` must be mappings")
+
+    # Its type must be known, and work on rows in memory
     great_expectations()
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
     known = list_registered_expectation_implementations()
     if kind not in known:
-        raise UserError(f"{where}: there is no {kind}{did_you_mean(kind, known)}")
+        raise UserError(f"{location}: there is no {kind}{did_you_mean(kind, known)}")
     if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
-        raise UserError(f"{where}: {kind} needs a database; the rows are checked in memory")
+        raise UserError(f"{location}: {kind} needs a database; the rows are checked in memory")
     if '"$PARAMETER":' in json.dumps(kwargs, default=str):
-        raise UserError(f"{where} ({kind}): $PARAMETER: there are no parameters of suites here; write the value itself")
-    severity = given.get("severity") or "critical"
+        raise UserError(
+            f"{location} ({kind}): $PARAMETER: there are no parameters of suites here; write the value itself"
+        )
+
+    # Its arguments must suit the type, and name no column that could break a page
+    severity = entry.get("severity") or "critical"
     config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
-              "meta": meta, "severity": severity, "description": given.get("description")}  # fmt: skip
+              "meta": meta, "severity": severity, "description": entry.get("description")}  # fmt: skip
     try:
-        made = as_expectation(config)
-        columns = (*_columns(kwargs), *_condition_columns(getattr(made, "row_condition", None)))
+        library_expectation = as_expectation(config)
+        columns = (*_columns(kwargs), *_condition_columns(getattr(library_expectation, "row_condition", None)))
         if unfit := [column for column in columns if "<" in column]:
             # Data Docs write the names of columns into their pages as they are.
             raise ValueError(f"{unfit[0]!r}: the name of a column cannot have < in it; rename the column")
         _require_self_contained(kwargs.get("json_schema"))
     except ValueError as error:
-        raise UserError(f"{where} ({kind}): {error}") from error
+        raise UserError(f"{location} ({kind}): {error}") from error
+
     expectation = great_expectations().expectations.expectation
     rows = isinstance(
-        made,
+        library_expectation,
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
-    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
-    worded = kind.replace("_", " ") + (f": {said}" if said else "")
+    arguments = ", ".join(
+        f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items()
+    )
+    worded = kind.replace("_", " ") + (f": {arguments}" if arguments else "")
     return Expectation(
         name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
         severity="critical" if severity == "critical" else "warning",
-        sentence=" ".join(str(given.get("description") or worded).split()),
+        sentence=" ".join(str(entry.get("description") or worded).split()),
         rows=rows,
-        alone=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
-        mostly=float(getattr(made, "mostly", 1.0)),
+        row_by_row=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
+        mostly=float(getattr(library_expectation, "mostly", 1.0)),
         columns=columns,
         config=config,
     )
@@ -244,18 +257,18 @@ def _named(kind: str, kwargs: Mapping[str, Any]) -> str:
 
 
 def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    named = [kwargs.get("column"), kwargs.get("column_A"), kwargs.get("column_B"), *(kwargs.get("column_list") or ())]
-    return tuple(str(one) for one in named if one)
+    columns = [kwargs.get("column"), kwargs.get("column_A"), kwargs.get("column_B"), *(kwargs.get("column_list") or ())]
+    return tuple(str(column) for column in columns if column)
 
 
-def _check_columns(one: Expectation, known: Sequence[str], where: str) -> None:
-    for column in one.columns:
-        if column not in known:
-            hint = did_you_mean(column, known) or f"; there are {', '.join(known)}"
-            raise UserError(f"{where}: there is no column {column!r}{hint}")
+def _check_columns(expectation: Expectation, available: Sequence[str], location: str) -> None:
+    for column in expectation.columns:
+        if column not in available:
+            hint = did_you_mean(column, available) or f"; there are {', '.join(available)}"
+            raise UserError(f"{location}: there is no column {column!r}{hint}")
 
 
-def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Found]:
+def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[ExpectationOutcome]:
     """Return what the rows say about each expectation, in the order of the suite.
 
     Args:
@@ -267,54 +280,59 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Found]:
     """
     import pandas as pd
 
-    found = [Found() for _ in suite.expectations]
-    alone = [n for n, expectation in enumerate(suite.expectations) if expectation.alone]
-    together = [n for n, expectation in enumerate(suite.expectations) if not expectation.alone]
+    outcomes = [ExpectationOutcome() for _ in suite.expectations]
+    row_by_row = [n for n, expectation in enumerate(suite.expectations) if expectation.row_by_row]
+    whole_columns = [n for n, expectation in enumerate(suite.expectations) if not expectation.row_by_row]
 
-    def check(which: Sequence[int], frame: pd.DataFrame) -> None:
-        numbers = {suite.expectations[n].name: n for n in which}
-        for result in validated(frame, as_suite(suite.name, suite.configurations(which))) if which else ():
-            n = numbers[result.expectation_config.meta["name"]]
-            expectation, of_rows = suite.expectations[n], found[n]
+    def check(numbers: Sequence[int], frame: pd.DataFrame) -> None:
+        number_by_name = {suite.expectations[n].name: n for n in numbers}
+        for result in validated(frame, as_suite(suite.name, suite.configurations(numbers))) if numbers else ():
+            n = number_by_name[result.expectation_config.meta["name"]]
+            expectation, outcome = suite.expectations[n], outcomes[n]
             # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
             # or one per failed metric under the metric's id
-            info = result.exception_info or {}
-            for entry in [info] if "raised_exception" in info else info.values():
+            exceptions = result.exception_info or {}
+            for entry in [exceptions] if "raised_exception" in exceptions else exceptions.values():
                 if entry["raised_exception"]:
-                    kind, why = expectation.config["type"], " ".join(str(entry["exception_message"]).split())[:300]
-                    raise UserError(f"expectations: {expectation.name} ({kind}) cannot be run on these data: {why}")
-            of_rows.n_rows += int(result.result.get("element_count", 0))
-            of_rows.n_missing += int(result.result.get("missing_count", 0))
-            of_rows.positions += map(int, result.result.get("unexpected_index_list") or ())
-            of_rows.observed = result.result.get("observed_value")
-            of_rows.success = bool(result.success)
+                    kind, message = expectation.config["type"], " ".join(str(entry["exception_message"]).split())[:300]
+                    raise UserError(f"expectations: {expectation.name} ({kind}) cannot be run on these data: {message}")
+            outcome.n_rows += int(result.result.get("element_count", 0))
+            outcome.n_missing += int(result.result.get("missing_count", 0))
+            outcome.positions += map(int, result.result.get("unexpected_index_list") or ())
+            outcome.observed = result.result.get("observed_value")
+            outcome.success = bool(result.success)
 
+    # Rows on their own go batch by batch; whole columns have to be collected first
     parts: list[pd.DataFrame] = []
     n_rows = 0
     for frame in frames:
         if len(frame):
-            check(alone, frame)
-        if together:
-            parts.append(frame[_needed(suite, together, frame.columns)])
+            check(row_by_row, frame)
+        if whole_columns:
+            parts.append(frame[_needed(suite, whole_columns, frame.columns)])
         n_rows += len(frame)
-    if together:
-        check(together, pd.concat(parts))
-    for expectation, of_rows in zip(suite.expectations, found, strict=True):
+    if whole_columns:
+        check(whole_columns, pd.concat(parts))
+
+    # `mostly` is of all batches together
+    for expectation, outcome in zip(suite.expectations, outcomes, strict=True):
         if expectation.rows:
-            present = of_rows.n_rows - of_rows.n_missing
-            held = (present - len(of_rows.positions)) / max(present, 1)
-            of_rows.success = not of_rows.positions or held >= expectation.mostly
+            present = outcome.n_rows - outcome.n_missing
+            share_held = (present - len(outcome.positions)) / max(present, 1)
+            outcome.success = not outcome.positions or share_held >= expectation.mostly
         else:
-            of_rows.n_rows = n_rows
-    return found
+            outcome.n_rows = n_rows
+    return outcomes
 
 
-def _needed(suite: Suite, which: Sequence[int], names: Iterable[str]) -> list[str]:
+def _needed(suite: Suite, numbers: Sequence[int], names: Iterable[str]) -> list[str]:
     """Return those of the columns that these expectations name, in their arguments or in a condition on the rows."""
-    chosen = [suite.expectations[n] for n in which]
-    arguments = json.dumps([dict(one.config["kwargs"]) for one in chosen], default=str, ensure_ascii=False)
-    every = any(not one.columns for one in chosen)
-    return [name for name in names if every or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
+    expectations = [suite.expectations[n] for n in numbers]
+    arguments = json.dumps(
+        [dict(expectation.config["kwargs"]) for expectation in expectations], default=str, ensure_ascii=False
+    )
+    needs_all = any(not expectation.columns for expectation in expectations)
+    return [name for name in names if needs_all or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
 
 
 def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Iterator[pd.DataFrame]:

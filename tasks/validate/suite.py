@@ -66,7 +66,7 @@ def _expectation(rule: Rule) -> Expectation:
         severity=rule.severity,
         sentence=f"{rule.holds[:1].upper()}{rule.holds[1:]}",
         rows=True,
-        alone=True,
+        row_by_row=True,
         columns=(rule.name,),
         config={
             "type": "expect_column_values_to_be_in_set",

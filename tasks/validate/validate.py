@@ -133,13 +133,13 @@ def validate(
         # Which rows and releases break which rules
         rules = row_rules(contract)
         broken = [_Broken(rule, rows) for rule, rows in zip(rules, breaking(db, "frame", rules, home), strict=True)]
-        own_rows, own_whole = _own(suite, db, _batch_rows(staged)) if suite else ([], [])
-        broken += own_rows
+        own_breaches, own_checks = _check_own_suite(suite, db, _batch_rows(staged)) if suite else ([], [])
+        broken += own_breaches
         in_quarantine, row_checks = _row_checks(db, broken, n_read)
         off = [set(of_rule) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
-        found = db.execute(_SQL["releases"])
-        names = [column[0] for column in found.description]
-        releases = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        cursor = db.execute(_SQL["releases"])
+        names = [column[0] for column in cursor.description]
+        releases = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         release_checks = [*_release_checks(releases, off)]
 
         # Where the rows go
@@ -174,14 +174,14 @@ def validate(
         )
         for group in unread
     ]
-    checks = (*table, *unread_checks, *row_checks, *own_whole, *release_checks)
-    critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
+    checks = (*table, *unread_checks, *row_checks, *own_checks, *release_checks)
+    critical = [check for check in (*table, *own_checks) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
     # However many rows may be in quarantine: with none left, there is nothing to report
     if stopped is None and n_quarantined == n_rows:
         stopped = next(check.message for check in checks if check.rule == "quarantined_share")
-    own = suite.text if suite else ""
-    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, own)
+    suite_text = suite.text if suite else ""
+    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, suite_text)
 
 
 @contextmanager
@@ -214,26 +214,35 @@ class _Broken:
     tolerated: bool = False
 
 
-def _own(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> tuple[list[_Broken], list[Check]]:
-    """The expectations of the user: what breaks those about rows, and the checks of those about the data as a whole."""
-    rows, whole = [], []
+def _check_own_suite(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> tuple[list[_Broken], list[Check]]:
+    """Check the expectations of the user; return what breaks those about rows, and the checks of those about all."""
+    breaches, checks = [], []
     frames = text_frames(suite, db, n_rows)
-    for one, found in zip(suite.expectations, check_rows(suite, frames), strict=True):
-        said = f"`{one.name}`: {one.sentence}"
-        if one.rows:
-            is_quarantined = not found.success and one.severity == "critical"
-            reason = (lambda _row, _marks, said=said: f"breaks {said}") if is_quarantined else None
-            rule = Rule(one.name, one.severity, "", one.sentence, f"in breach of {said}", reason=reason)
-            rows.append(_Broken(rule, found.positions, found.success))
+    for expectation, outcome in zip(suite.expectations, check_rows(suite, frames), strict=True):
+        statement = f"`{expectation.name}`: {expectation.sentence}"
+        if expectation.rows:
+            is_quarantined = not outcome.success and expectation.severity == "critical"
+            reason = (lambda _row, _marks, statement=statement: f"breaks {statement}") if is_quarantined else None
+            rule = Rule(
+                expectation.name,
+                expectation.severity,
+                "",
+                expectation.sentence,
+                f"in breach of {statement}",
+                reason=reason,
+            )
+            breaches.append(_Broken(rule, outcome.positions, outcome.success))
             continue
-        message = one.sentence
-        if not found.success:
-            message = f"the data break {said}"
+        message = expectation.sentence
+        if not outcome.success:
+            message = f"the data break {statement}"
             # Numbers and the names of columns, but no text of a row
-            if found.observed is not None and (one.columns == () or isinstance(found.observed, int | float)):
-                message += f"; observed: {textwrap.shorten(str(found.observed), _WHY_CHARS, placeholder='...')}"
-        whole.append(Check(one.name, one.severity, found.success, found.n_rows, 0, message))
-    return rows, whole
+            if outcome.observed is not None and (
+                expectation.columns == () or isinstance(outcome.observed, int | float)
+            ):
+                message += f"; observed: {textwrap.shorten(str(outcome.observed), _WHY_CHARS, placeholder='...')}"
+        checks.append(Check(expectation.name, expectation.severity, outcome.success, outcome.n_rows, 0, message))
+    return breaches, checks
 
 
 def _row_checks(
@@ -291,7 +300,7 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allo
     nothing_left = n_quarantined == n_rows and not empty
     if too_many or nothing_left:
         top = max(groups, key=lambda group: group.count)
-        several = (
+        of_several_releases = (
             "If these are answers of several releases, evaluate each file with a --release of its own, or leave "
             "--release out where a column names the release (--map release=COLUMN). "
         )
@@ -299,7 +308,7 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allo
         message += (
             f", {consequence}; most often `{top.rule}`: {_count(top.count, 'row')} "
             f"({_places(top.rows, top.count)}): {top.why}. "
-            f"{several if top.rule == 'id_unique' else ''}Correct the data or the mapping"
+            f"{of_several_releases if top.rule == 'id_unique' else ''}Correct the data or the mapping"
             f"{'' if nothing_left else ', or raise --max-quarantined'}"
         )
     return [
@@ -308,40 +317,40 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allo
     ]
 
 
-def _release_checks(releases: Sequence[Mapping[str, Any]], off: Sequence[set[int]]) -> Iterator[Check]:
-    tell: tuple[Callable[[Mapping[Any, Any], bool], Check], ...] = (_same_samples, _length_drift)
-    for rule, failed, check in zip(RELEASE_RULES, off, tell, strict=True):
-        shown = range(len(releases)) if len(releases) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
-        yield from (check(releases[i], i not in failed) for i in shown)
-        if len(failed) > len(shown):
-            said = (
+def _release_checks(releases: Sequence[Mapping[str, Any]], failing: Sequence[set[int]]) -> Iterator[Check]:
+    check_makers: tuple[Callable[[Mapping[Any, Any], bool], Check], ...] = (_same_samples, _length_drift)
+    for rule, failed, make_check in zip(RELEASE_RULES, failing, check_makers, strict=True):
+        listed = range(len(releases)) if len(releases) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
+        yield from (make_check(releases[i], i not in failed) for i in listed)
+        if len(failed) > len(listed):
+            message = (
                 f"{len(failed):,} of {len(releases):,} releases fail this check, not all of them listed: "
                 "is the release mapped to the right column?"
             )
-            yield Check(rule.name, rule.severity, False, len(releases), len(failed), said)
+            yield Check(rule.name, rule.severity, False, len(releases), len(failed), message)
 
 
 def _same_samples(row: Mapping[Any, Any], success: bool) -> Check:
-    release, missing, of_all = row["release"], int(row["missing"]), int(row["samples_of_all"])
-    message = f"release {release!r} has all {_count(of_all, 'sample')}"
+    release, missing, n_samples = row["release"], int(row["missing"]), int(row["samples_of_all"])
+    message = f"release {release!r} has all {_count(n_samples, 'sample')}"
     if missing:
         share, tolerated = _percent(row["missing_share"]), _percent(MISSING_TOLERANCE)
         message = (
-            f"release {release!r} lacks {missing:,} of the {of_all:,} samples that the releases have together"
+            f"release {release!r} lacks {missing:,} of the {n_samples:,} samples that the releases have together"
             f" ({share}, {tolerated} are tolerated)"
         )
     if not success:
         message += ": compare it with the others only on the samples that both have"
-    return Check("same_samples", "warning", success, of_all, missing, message, release)
+    return Check("same_samples", "warning", success, n_samples, missing, message, release)
 
 
 def _length_drift(row: Mapping[Any, Any], success: bool) -> Check:
-    release, first, chars = row["release"], row["first_release"], row["median_chars"]
-    message = f"release {release!r}: median answer length {_chars(chars)}"
-    if release != first:
-        message += f", against {_chars(row['first_median'])} in {first!r}"
+    release, first_release, median_chars = row["release"], row["first_release"], row["median_chars"]
+    message = f"release {release!r}: median answer length {_chars(median_chars)}"
+    if release != first_release:
+        message += f", against {_chars(row['first_median'])} in {first_release!r}"
     if not success:
-        ratio = f"{row['drift']:.3g} times {'longer' if chars > row['first_median'] else 'shorter'}"
+        ratio = f"{row['drift']:.3g} times {'longer' if median_chars > row['first_median'] else 'shorter'}"
         message += f" ({ratio}, {LENGTH_TOLERANCE:g} times is tolerated): length alone moves many scores"
     return Check("length_drift", "warning", success, 1, 0 if success else 1, message, release)
 
@@ -354,17 +363,17 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def _places(first: Sequence[Place], total: int) -> str:
+def _places(places: Sequence[Place], total: int) -> str:
     """Where to look: the first of `total` rows."""
-    if not first:
+    if not places:
         return "row numbers unknown"
-    more = ", ..." if total > len(first) else ""
-    named = []
-    for file, places in groupby(first, key=lambda place: place["file"]):
-        rows = [str(place["row"]) for place in places]
-        one = len(rows) == 1 if file else total == 1
-        named.append(f"{file or ''} {'row' if one else 'rows'} {', '.join(rows)}".strip())
-    return f"{', '.join(named)}{more}"
+    ellipsis = ", ..." if total > len(places) else ""
+    by_file = []
+    for file, in_file in groupby(places, key=lambda place: place["file"]):
+        rows = [str(place["row"]) for place in in_file]
+        is_single = len(rows) == 1 if file else total == 1
+        by_file.append(f"{file or ''} {'row' if is_single else 'rows'} {', '.join(rows)}".strip())
+    return f"{', '.join(by_file)}{ellipsis}"
 
 
 def _percent(share: float) -> str:
@@ -422,13 +431,13 @@ def _split(
 
         # The others, and the questions that they leave open
         refused = pc.indices_nonzero(pc.is_valid(marks["rules"]))
-        for first in range(0, len(refused), _REFUSED_ROWS):
-            some = refused.slice(first, _REFUSED_ROWS)
+        for start in range(0, len(refused), _REFUSED_ROWS):
+            part = refused.slice(start, _REFUSED_ROWS)
             lines, open_questions = [], []
-            for row, of_row in zip(batch.take(some).to_pylist(), marks.take(some).to_pylist(), strict=True):
-                broken = [rules[number] for number in of_row["rules"]]
-                lines.append(quarantined(dict(row), of_row, broken))
-                if question := without_answer(row, of_row, lines[-1], [rule.name for rule in broken]):
+            for row, row_marks in zip(batch.take(part).to_pylist(), marks.take(part).to_pylist(), strict=True):
+                broken = [rules[number] for number in row_marks["rules"]]
+                lines.append(quarantined(dict(row), row_marks, broken))
+                if question := without_answer(row, row_marks, lines[-1], [rule.name for rule in broken]):
                     open_questions.append(question)
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
             accepted.append(pa.Table.from_pylist(open_questions, good.schema))

@@ -92,15 +92,15 @@ def seconds(time: Any) -> float | None:
     return float(time) if is_number else None
 
 
-def each(found: Any, convert: Convert) -> Iterator[Row | Unreadable]:
+def each(document_items: Any, convert: Convert) -> Iterator[Row | Unreadable]:
     """The rows of the items in a document. One that cannot be read takes none of the others with it.
 
     Raises:
         TypeError: they are no list.
     """
-    if not isinstance(found, list | tuple):
-        raise TypeError(f"a {type(found).__name__} is no list")
-    for item in found:
+    if not isinstance(document_items, list | tuple):
+        raise TypeError(f"a {type(document_items).__name__} is no list")
+    for item in document_items:
         try:
             rows = list(convert(item))
         except UNREADABLE as error:
@@ -114,15 +114,15 @@ def has(record: object, *names: str) -> bool:
     return isinstance(record, Mapping) and all(name in record for name in names)
 
 
-def items(found: Any) -> list[Record]:
+def items(payload: Any) -> list[Record]:
     """The objects in a list; of anything else, none."""
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+    return [item for item in payload if isinstance(item, Mapping)] if isinstance(payload, list | tuple) else []
 
 
-def mapping(found: Any) -> Record:
+def mapping(payload: Any) -> Record:
     """An object, also one that is written as JSON in a text; of anything else, an empty one."""
-    found = decoded(found)
-    return found if isinstance(found, Mapping) else {}
+    payload = decoded(payload)
+    return payload if isinstance(payload, Mapping) else {}
 
 
 def decoded(cell: Any) -> Any:
@@ -136,68 +136,70 @@ def decoded(cell: Any) -> Any:
     """
     if not isinstance(cell, str) or (text := cell.strip())[:1] not in ("{", "[", '"'):
         return cell
-    found = as_json(text)
-    return cell if found is text else found
+    parsed = as_json(text)
+    return cell if parsed is text else parsed
 
 
 def content(message: Any) -> Any:
     """The text of a chat message, or of the parts that its content consists of."""
-    found = message
+    body = message
     if isinstance(message, Mapping):
         # A model that refuses says so in a field of its own
-        found = message.get("refusal") or message.get("content")
-    if isinstance(found, list):
+        body = message.get("refusal") or message.get("content")
+    if isinstance(body, list):
         parts = [
             part if isinstance(part, str) else part.get("text") or part.get("refusal")
-            for part in found
+            for part in body
             if isinstance(part, str | dict)
         ]
         texts = [part for part in parts if isinstance(part, str)]
         return "\n".join(texts) if texts else None
-    return found
+    return body
 
 
-def is_chat(found: Any) -> bool:
+def is_chat(messages: Any) -> bool:
     """Whether something is a list of chat messages."""
-    return bool(items(found)) and all(has(one, "content") and ("role" in one or "type" in one) for one in items(found))
+    return bool(items(messages)) and all(
+        has(message, "content") and ("role" in message or "type" in message) for message in items(messages)
+    )
 
 
 _USER, _MODEL = ("user", "human"), ("assistant", "ai", "model")
 
 
-def question_in(found: Any) -> Any:
+def question_in(payload: Any) -> Any:
     """The question in what was put to a model: a text, chat messages (the last of the user), or an object with one."""
-    return _text_in(decoded(found), _USER, ("messages", *usual_names("question"), "text", "content"))
+    return _text_in(decoded(payload), _USER, ("messages", *usual_names("question"), "text", "content"))
 
 
-def answer_in(found: Any) -> Any:
+def answer_in(payload: Any) -> Any:
     """The answer in what a model gave: a text, chat messages (the last of the model), or an object with one.
 
     A text is the answer as it stands, also where it spells JSON. Of a list with one item, it is that.
     """
-    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], str):
-        return found[0]
-    return _text_in(found, _MODEL, (*usual_names("answer"), "messages", "text", "content", "result"))
+    if isinstance(payload, list) and len(payload) == 1 and isinstance(payload[0], str):
+        return payload[0]
+    return _text_in(payload, _MODEL, (*usual_names("answer"), "messages", "text", "content", "result"))
 
 
-def references_in(found: Any) -> Any:
+def references_in(payload: Any) -> Any:
     """The right answers in what a tool calls expected: a text, a list of texts, or an object with one."""
-    if isinstance(found, list) and not is_chat(found):
-        return [_text_in(one, _MODEL, (*usual_names("references", "answer"), "text", "content")) for one in found]
-    return _text_in(found, _MODEL, (*usual_names("references", "answer"), "messages", "text", "content", "result"))
+    if isinstance(payload, list) and not is_chat(payload):
+        return [_text_in(item, _MODEL, (*usual_names("references", "answer"), "text", "content")) for item in payload]
+    return _text_in(payload, _MODEL, (*usual_names("references", "answer"), "messages", "text", "content", "result"))
 
 
-def _text_in(found: Any, roles: Sequence[str], names: Sequence[str]) -> Any:
-    if is_chat(messages := [one for one in items(found) if one.get("type") != "reasoning"]):
+def _text_in(payload: Any, roles: Sequence[str], names: Sequence[str]) -> Any:
+    if is_chat(messages := [message for message in items(payload) if message.get("type") != "reasoning"]):
         # The last message that one of the roles wrote; of none of them, the last one
-        said = [one for one in messages if (one.get("role") or one.get("type")) in roles]
-        return content((said or messages)[-1])
-    if has(found, "choices") and items(found["choices"]):
-        choice = items(found["choices"])[0]
+        matching = [message for message in messages if (message.get("role") or message.get("type")) in roles]
+        return content((matching or messages)[-1])
+    if has(payload, "choices") and items(payload["choices"]):
+        choice = items(payload["choices"])[0]
         return content(choice.get("message") or {"content": choice.get("text")})
-    if has(found, "role", "content"):
-        return content(found)
-    if isinstance(found, Mapping):
-        name = next((name for name in names if found.get(name) is not None), None)
-        return found if name is None else _text_in(found[name], roles, names)
-    return found
+    if has(payload, "role", "content"):
+        return content(payload)
+    if isinstance(payload, Mapping):
+        name = next((name for name in names if payload.get(name) is not None), None)
+        return payload if name is None else _text_in(payload[name], roles, names)
+    return payload

@@ -26,7 +26,7 @@ from answerkey.tasks.load.rows import Record
 
 _KINDS = json.loads(Path(__file__).with_name("promptfoo_assertions.json").read_text(encoding="utf-8"))
 """What the value of each kind of assertion is: a `right` answer, a `part` of one, or neither (`other`)."""
-_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _PREFIX = re.compile(
     r"(?P<negated>not-)?(?P<kind>(?:similar:)?[a-z]+(?:-[a-z-]+|(?=[(:])))(?:\([\d.]+\))?(?::(?!//)\s*(?P<value>.*))?$",
     re.DOTALL,
@@ -105,10 +105,10 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
 
 
 def _question(variables: Record, prompt: Any) -> Any:
-    named = [variables[name] for name in usual_names("question") if name in variables]
-    others = [value for name, value in variables.items() if name not in (*NOTED, *usual_names("context"))]
-    if named or len(others) == 1:
-        return (named or others)[0]
+    usual = [variables[name] for name in usual_names("question") if name in variables]
+    variable_values = [value for name, value in variables.items() if name not in (*NOTED, *usual_names("context"))]
+    if usual or len(variable_values) == 1:
+        return (usual or variable_values)[0]
     return prompt
 
 
@@ -118,7 +118,9 @@ def _references(result: Record, test: Record, variables: Record) -> list[Any]:
     Raises:
         ValueError: as `_known`.
     """
-    asserted = [one for any_of in items(test.get("assert")) for one in (items(any_of.get("assert")) or [any_of])]
+    asserted = [
+        assertion for group in items(test.get("assert")) for assertion in (items(group.get("assert")) or [group])
+    ]
     rendered = {
         str(mapping(component.get("assertion")).get("value")): component["metadata"]["renderedAssertionValue"]
         for component in items(mapping(result.get("gradingResult")).get("componentResults"))
@@ -126,23 +128,25 @@ def _references(result: Record, test: Record, variables: Record) -> list[Any]:
     }
     for role in ("right", "part"):
         texts = [
-            _known(text, variables)
-            for one in asserted
-            if _KINDS.get(one.get("type")) == role
-            for text in _several(one["type"], rendered.get(str(one.get("value")), one.get("value")))
+            _rendered(text, variables)
+            for assertion in asserted
+            if _KINDS.get(assertion.get("type")) == role
+            for text in _alternatives(
+                assertion["type"], rendered.get(str(assertion.get("value")), assertion.get("value"))
+            )
         ]
         if texts:
             return texts
-    return [_known(variables[name], variables) for name in NOTED if name in variables]
+    return [_rendered(variables[name], variables) for name in NOTED if name in variables]
 
 
-def _several(kind: str, expected: Any) -> list[Any]:
+def _alternatives(kind: str, expected: Any) -> list[Any]:
     if kind.endswith("-any") and isinstance(expected, str):
         return [text.strip() for text in expected.split(",")]
     return expected if isinstance(expected, list) else [expected]
 
 
-def _known(text: Any, variables: Record) -> Any:
+def _rendered(text: Any, variables: Record) -> Any:
     """An expected value with its variables, which promptfoo keeps as they were written: `{{answer}}`.
 
     Raises:
@@ -150,7 +154,7 @@ def _known(text: Any, variables: Record) -> Any:
     """
     if not isinstance(text, str):
         return text
-    filled = _PLACE.sub(lambda place: str(variables.get(place[1], place[0])), text)
+    filled = _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), text)
     if filled.startswith("file:/") or "{{" in filled or "{%" in filled:
         raise ValueError(f"the right answer {text!r} is not in the file: write it in place of the template or file")
     return filled
@@ -172,10 +176,10 @@ def expected_in(cell: Any) -> list[Any] | None:
     match = _PREFIX.match(str(cell).strip())
     role = match and _KINDS.get(match["kind"])
     if not match or not role:
-        return [_known(cell, {})]
+        return [_rendered(cell, {})]
     if match["negated"] or role == "other":
         return None
-    return [_known(text, {}) for text in _several(match["kind"], match["value"])]
+    return [_rendered(text, {}) for text in _alternatives(match["kind"], match["value"])]
 
 
 def _table_row(record: Record) -> Iterator[Row]:
@@ -185,11 +189,11 @@ def _table_row(record: Record) -> Iterator[Row]:
     starts = [names.index(head[0]) for head in columns]
     variables = {name: record[name] for name in names[: starts[0]]}
     providers = [head["provider"] for head in columns]
-    asked = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
+    question = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
     asserted = [cell for name, cell in variables.items() if EXPECTED.fullmatch(name) and cell]
     expected: Any = [text for cell in asserted for text in expected_in(cell) or ()]
     if not asserted:
-        expected = next((_known(variables[name], variables) for name in NOTED if variables.get(name)), None)
+        expected = next((_rendered(variables[name], variables) for name in NOTED if variables.get(name)), None)
     for head, start, end in zip(columns, starts, [*starts[1:], None], strict=True):
         # The names of what stands beside a later output are numbered.
         beside = {re.sub(r"_\d+$", "", name): record[name] for name in names[start + 1 : end]}
@@ -197,13 +201,13 @@ def _table_row(record: Record) -> Iterator[Row]:
         text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
         failed = (cell["state"] if cell else beside.get("Status")) == "ERROR"
         state = beside.get("Status") or (cell["state"] if cell else None)
-        several = providers.count(head["provider"]) > 1
+        is_repeated = providers.count(head["provider"]) > 1
         yield row(
-            question=asked,
+            question=question,
             answer=None if failed else text,
             references=expected,
-            release=f"{head['provider']} {head['label']}" if several else head["provider"],
+            release=f"{head['provider']} {head['label']}" if is_repeated else head["provider"],
             missing_because=(text or "the provider failed") if failed else None,
-            scores=given({**{ours: beside.get(theirs) for ours, theirs in _BESIDE.items()}, "status": state}),
+            scores=given({**{score: beside.get(column) for score, column in _BESIDE.items()}, "status": state}),
             extra={**variables, **{name: cell for name, cell in beside.items() if not _SCORED.match(name)}},
         )

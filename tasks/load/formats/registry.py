@@ -60,7 +60,7 @@ class Reading:
         return self.format is not PLAIN
 
     def rows(self, rows: Iterable[Raw]) -> Iterator[Raw]:
-        """The rows of a source as the format reads them.
+        """Yield the rows of a source as the format reads them.
 
         The rows of a JSON document are numbered through; those of any other row have its number.
         """
@@ -71,38 +71,38 @@ class Reading:
                 yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
             number = raw.row + shift
-            made = [raw] if raw.record is None else list(self._made(raw, raw.record))
-            for place, one in enumerate(made):
-                of_file = None if raw.file_row is None else raw.file_row + place * raw.document
-                yield Raw(number + place * raw.document, one.record, one.error, one.text, False, raw.file, of_file)
-            shift += (max(len(made), 1) - 1) * raw.document
+            converted = [raw] if raw.record is None else list(self._convert(raw, raw.record))
+            for index, row in enumerate(converted):
+                file_row = None if raw.file_row is None else raw.file_row + index * raw.document
+                yield Raw(number + index * raw.document, row.record, row.error, row.text, False, raw.file, file_row)
+            shift += (max(len(converted), 1) - 1) * raw.document
 
-    def _made(self, raw: Raw, record: Record) -> Iterator[Raw]:
+    def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
         # Each item of a document that is of no format is a row
-        for item in _items(raw, record) if raw.document and not self.is_made else [raw]:
+        for item in _document_rows(raw, record) if raw.document and not self.is_made else [raw]:
             if item.record is None or self.convert is None:
                 yield item
                 continue
             try:
-                for made in self.convert(item.record):
-                    if isinstance(made, Unreadable):
-                        yield self._refused(raw, made.item, made.error)
+                for row in self.convert(item.record):
+                    if isinstance(row, Unreadable):
+                        yield self._unreadable_row(raw, row.item, row.error)
                     else:
-                        yield Raw(raw.row, self._with_scores(made) if self.is_made else made)
+                        yield Raw(raw.row, self._with_scores(row) if self.is_made else row)
             except UNREADABLE as error:
-                yield self._refused(raw, item.record, error)
+                yield self._unreadable_row(raw, item.record, error)
 
-    def _with_scores(self, made: Row) -> Row:
+    def _with_scores(self, row: Row) -> Row:
         """A row whose scores are METRIC.FIELD, also as columns, so that they can be labels or slices."""
-        if not isinstance(made.get("scores"), Mapping):
-            return made
+        if not isinstance(row.get("scores"), Mapping):
+            return row
         tool = self.format.name.replace("-", "_")
-        named = {name if "." in name else f"{tool}.{name}": one for name, one in made["scores"].items()}
-        return {**made, **named, "scores": named} if named else made
+        scores = {name if "." in name else f"{tool}.{name}": score for name, score in row["scores"].items()}
+        return {**row, **scores, "scores": scores} if scores else row
 
-    def _refused(self, raw: Raw, item: Any, error: Exception) -> Raw:
-        why = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
-        return Raw(raw.row, None, why, json.dumps(item, ensure_ascii=False, default=str))
+    def _unreadable_row(self, raw: Raw, item: Any, error: Exception) -> Raw:
+        reason = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
+        return Raw(raw.row, None, reason, json.dumps(item, ensure_ascii=False, default=str))
 
 
 AS_IT_STANDS = Reading(PLAIN)
@@ -132,34 +132,39 @@ def opened(
         UserError: there is no row, or none that can be read; two formats fit, or the chosen one does not; a column of
             `wide` is not there.
     """
-    first = list(itertools.islice(rows, 1))
-    if first and not first[0].document:
-        first += itertools.islice(rows, LOOK_AHEAD - 1)
-    records = [Document(raw.record) if raw.document else raw.record for raw in first if raw.record is not None]
+    # The format shows in the first rows; a document is one row, with all of them in it
+    first_rows = list(itertools.islice(rows, 1))
+    if first_rows and not first_rows[0].document:
+        first_rows += itertools.islice(rows, LOOK_AHEAD - 1)
+    records = [Document(raw.record) if raw.document else raw.record for raw in first_rows if raw.record is not None]
     reading = recognise(records, source, chosen, mapped)
     if (
         reading.convert
         and reading.is_made
-        and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL)
+        and kind_of(((first_rows[0].file if first_rows else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL)
     ):
-        reading = replace(reading, convert=partial(_of_cells, reading.convert))
-    if first and wide:
-        there = list(itertools.islice(_records_of(reading.rows(first)), LOOK_AHEAD))
-        if missing := [name for name in wide if not any(is_there(record, name) for record in there)]:
-            names = ", ".join(dict.fromkeys(name for record in there for name in record))
+        reading = replace(reading, convert=partial(_convert_cells, reading.convert))
+
+    # A column for each release becomes a row for each
+    if first_rows and wide:
+        first_records = list(itertools.islice(_records_of(reading.rows(first_rows)), LOOK_AHEAD))
+        if missing := [name for name in wide if not any(is_there(record, name) for record in first_records)]:
+            names = ", ".join(dict.fromkeys(name for record in first_records for name in record))
             raise UserError(f"{called(source)}: no column {missing[0]!r} (for --wide); the columns are {names}")
-        reading = replace(reading, convert=partial(_by_release, wide))
-    read = reading.rows(itertools.chain(first, rows))
-    head = list(itertools.islice(read, LOOK_AHEAD))
+        reading = replace(reading, convert=partial(_split_releases, wide))
+
+    # Columns are recognised in the rows as they are converted
+    converted = reading.rows(itertools.chain(first_rows, rows))
+    head = list(itertools.islice(converted, LOOK_AHEAD))
     if not head and reading.is_made:
         raise UserError(f"{called(source)}: {reading.format.title}, which has no answers besides the expected ones")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
     records = list(_records_of(head))
     if not records:
-        none = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
-        raise UserError(f"{called(source)}: {none}{head[0].error}")
-    return Opened(reading, records, itertools.chain(head, read))
+        unreadable = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
+        raise UserError(f"{called(source)}: {unreadable}{head[0].error}")
+    return Opened(reading, records, itertools.chain(head, converted))
 
 
 def _records_of(rows: Iterable[Raw]) -> Iterator[Record]:
@@ -167,35 +172,35 @@ def _records_of(rows: Iterable[Raw]) -> Iterator[Record]:
     return (raw.record for raw in rows if raw.record is not None)
 
 
-def _by_release(wide: Sequence[str], record: Record) -> Iterator[Row]:
-    """The rows that a row with one column per release becomes."""
-    others = {name: cell for name, cell in record.items() if name not in wide}
+def _split_releases(wide: Sequence[str], record: Record) -> Iterator[Row]:
+    """Yield a row for each release, of a row with a column for each."""
+    shared_cells = {name: cell for name, cell in record.items() if name not in wide}
     for name in wide:
-        yield {**others, WIDE["answer"]: value(record, name), WIDE["release"]: name}
+        yield {**shared_cells, WIDE["answer"]: value(record, name), WIDE["release"]: name}
 
 
-def _with_cells(readers: Mapping[str, Callable[[Any], Any]], record: Record) -> Iterator[Row]:
-    """A row whose cells are read as the JSON or the chats that they hold."""
-    yield {**record, **{name: read(record[name]) for name, read in readers.items() if name in record}}
+def _read_columns(readers: Mapping[str, Callable[[Any], Any]], record: Record) -> Iterator[Row]:
+    """Yield a row whose cells are read as the JSON or the chats that they hold."""
+    yield {**record, **{name: read_cell(record[name]) for name, read_cell in readers.items() if name in record}}
 
 
-def _of_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
-    """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts.
+def _convert_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
+    """Convert a record whose cells hold objects and lists as JSON, for tables have nothing but texts.
 
     A list of anything else than texts and objects may be an answer, and stays a text; so does an object in a column
     such as `outputs.answer`, which has one part of an object already.
     """
     cells = {}
     for name, cell in record.items():
-        found = decoded(cell)
-        is_part = "." in name and not isinstance(found, list)
-        is_answer = isinstance(found, list) and not all(isinstance(one, str | dict) for one in found)
-        cells[name] = cell if is_part or is_answer else found
+        content = decoded(cell)
+        is_part = "." in name and not isinstance(content, list)
+        is_answer = isinstance(content, list) and not all(isinstance(item, str | dict) for item in content)
+        cells[name] = cell if is_part or is_answer else content
     return convert(cells)
 
 
 def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: Sequence[str] = ()) -> Reading:
-    """How to read the rows of a source, from its first records.
+    """Choose how to read the rows of a source, from its first records.
 
     Raises:
         UserError: two formats fit, or the chosen one does not.
@@ -205,22 +210,23 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
         if fit is None and chosen != PLAIN.name:
             raise UserError(f"{called(source)}: this is not {FORMATS[chosen].title}; leave --format out")
         return Reading(FORMATS[chosen], fit.convert, fit.unread) if fit else Reading(PLAIN)
+    # Two formats that read the same rows are no doubt
     fitting = []
     for format in FORMATS.values():
         if records and (fit := _fit(format, records, mapped)):
             fitting.append(Reading(format, fit.convert, fit.unread))
-    if len(fitting) > 1 and len({json.dumps(_first(reading, records), default=str) for reading in fitting}) > 1:
+    if len(fitting) > 1 and len({json.dumps(_first_rows(reading, records), default=str) for reading in fitting}) > 1:
         titles = " and ".join(reading.format.title for reading in fitting)
         options = " or ".join(f"--format {reading.format.name}" for reading in fitting)
         raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
     if fitting:
         return fitting[0]
-    readers = dict(_cells(records))
-    return Reading(PLAIN, partial(_with_cells, readers) if readers else None)
+    readers = dict(_columns_of_json(records))
+    return Reading(PLAIN, partial(_read_columns, readers) if readers else None)
 
 
-def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """The columns in which every cell is a chat, or a text in the quotes of JSON; one cell alone may be a quotation."""
+def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield the columns whose cells are all chats, or texts in the quotes of JSON; a single cell may be a quotation."""
     chats = {name: question_in for name in usual_names("question")} | {
         name: lambda cell: answer_in(decoded(cell)) for name in usual_names("answer")
     }
@@ -228,16 +234,22 @@ def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any
         if EXPECTED.fullmatch(name):
             yield name, expected_in
             continue
-        cells = [cell for one in records if (cell := one.get(name)) not in (None, "")]
-        found = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
-        if found and name in chats and all(is_chat(one) or (has(one, "messages") and len(one) == 1) for one in found):
+        cells = [cell for record in records if (cell := record.get(name)) not in (None, "")]
+        contents = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
+        if (
+            contents
+            and name in chats
+            and all(is_chat(content) or (has(content, "messages") and len(content) == 1) for content in contents)
+        ):
             yield name, chats[name]
-        if len(cells) > 1 and all(isinstance(one, str) and one[:1] == '"' and decoded(one) != one for one in cells):
+        if len(cells) > 1 and all(
+            isinstance(content, str) and content[:1] == '"' and decoded(content) != content for content in cells
+        ):
             yield name, decoded
 
 
 def _fit(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
-    """How a format reads these records: as they are, or as a document with one list of them."""
+    """Return how a format reads these records: as they are, or as a document with one list of them."""
     if fit := _recognised(format, records, mapped):
         return fit
     inner = items(_list_in(records[0]))[:LOOK_AHEAD] if len(records) == 1 else []
@@ -258,47 +270,47 @@ def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]
         return format.recognise(sound, mapped) if sound else None
 
 
-def _has_key_twice(read: Callable[[Any], object], what: Any) -> bool:
+def _has_key_twice(parse: Callable[[Any], object], source: Any) -> bool:
     try:
-        read(what)
+        parse(source)
     except KeyTwice:
         return True
     return False
 
 
 def _list_in(document: Record) -> list[Any] | None:
-    """The rows of a JSON document: its only list, its columns, or its objects by their ids; None of any other."""
+    """Return the rows of a JSON document: its only list, its columns, or its objects by their ids; None of others."""
     cells = list(document.values())
-    lists = [one for one in cells if isinstance(one, list)]
+    lists = [cell for cell in cells if isinstance(cell, list)]
     if len(lists) == 1:
         return lists[0]
-    of_columns = any(map(is_usual, document))
-    if of_columns and len(lists) == len(cells) and len({len(one) for one in lists}) == 1:
+    is_table = any(map(is_usual, document))
+    if is_table and len(lists) == len(cells) and len({len(cell) for cell in lists}) == 1:
         return [dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True)]
-    if not cells or not all(isinstance(one, Mapping) for one in cells):
+    if not cells or not all(isinstance(cell, Mapping) for cell in cells):
         return None
-    if of_columns:
+    if is_table:
         # `DataFrame.to_json` numbers the cells of each column.
         numbers = dict.fromkeys(number for column in cells for number in column)
         return [{name: column.get(number) for name, column in document.items()} for number in numbers]
-    return [{"key" if "id" in one else "id": key, **one} for key, one in document.items()]
+    return [{"key" if "id" in cell else "id": key, **cell} for key, cell in document.items()]
 
 
-def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
+def _first_rows(reading: Reading, records: Sequence[Record]) -> list[Row]:
     """The first rows, by which two readings are told apart."""
     rows = reading.rows(Raw(1, record) for record in records)
     return [dict(raw.record or {}) for raw in itertools.islice(rows, LOOK_AHEAD)]
 
 
-def _items(raw: Raw, document: Record) -> Iterator[Raw]:
+def _document_rows(raw: Raw, document: Record) -> Iterator[Raw]:
     """The objects in the only list of a JSON document."""
     if (rows := _list_in(document)) is None:
-        known = ", ".join(name for name in FORMATS if name != PLAIN.name)
+        formats = ", ".join(name for name in FORMATS if name != PLAIN.name)
         yield Raw(
             raw.row,
             None,
             "expected a list of objects, an object with one list of them, or objects by their ids; it has "
-            f"{', '.join(document) or 'nothing'}, which is none of the formats known here: {known}",
+            f"{', '.join(document) or 'nothing'}, which is none of the formats known here: {formats}",
             json.dumps(document, ensure_ascii=False, default=str),
         )
         return

@@ -28,29 +28,29 @@ _NO_ANSWER = "unanswerable"
 """What an empty prediction of SQuAD says."""
 
 
-def with_choices(made: Row, _sample: Record) -> Iterator[Row]:
+def with_choices(base_row: Row, _sample: Record) -> Iterator[Row]:
     """Add its choices to a question of Inspect, and the texts of the right letters to its references."""
-    choices = made.pop("choices")
+    choices = base_row.pop("choices")
     if not isinstance(choices, list) or not choices:
-        yield made
+        yield base_row
         return
     text_by_letter = {chr(ord("A") + index): text for index, text in enumerate(choices)}
     listed = "\n".join(f"{letter}) {text}" for letter, text in text_by_letter.items())
-    target = made["references"] if isinstance(made["references"], list) else [made["references"]]
+    target = base_row["references"] if isinstance(base_row["references"], list) else [base_row["references"]]
     references = []
     for letter in target:
         references += [letter, text_by_letter.get(str(letter).strip())]
-    right = [text for text in references if text is not None]
-    yield {**made, "question": f"{made['question']}\n{listed}", "references": right}
+    right_texts = [text for text in references if text is not None]
+    yield {**base_row, "question": f"{base_row['question']}\n{listed}", "references": right_texts}
 
 
-def lm_eval_sample(made: Row, sample: Record) -> Iterator[Row]:
+def lm_eval_sample(base_row: Row, sample: Record) -> Iterator[Row]:
     """Take question and answer out of the nested lists of a sample of lm-evaluation-harness.
 
     Raises:
         ValueError: the task compares the likelihoods of choices.
     """
-    question = made["question"]
+    question = base_row["question"]
     while isinstance(question, dict | list) and question:
         question = next(iter(question.values())) if isinstance(question, dict) else question[0]
 
@@ -60,10 +60,10 @@ def lm_eval_sample(made: Row, sample: Record) -> Iterator[Row]:
         answer = answer[0]
     if not isinstance(answer, str):
         raise ValueError("the task compares likelihoods of given choices: there is no answer in words to score")
-    yield {**made, "question": question, "answer": answer, "references": decoded(made["references"])}
+    yield {**base_row, "question": question, "answer": answer, "references": decoded(base_row["references"])}
 
 
-def expected_by_people(made: Row, trace: Record) -> Iterator[Row]:
+def expected_by_people(base_row: Row, trace: Record) -> Iterator[Row]:
     """Add the right answers that people wrote to a trace of MLflow, which keeps lists of them as JSON."""
     expected = {}
     for assessment in items(decoded(trace.get("assessments"))):
@@ -74,7 +74,7 @@ def expected_by_people(made: Row, trace: Record) -> Iterator[Row]:
             expected[name] = answers
     names = [name for name in ("expected_response", *usual_names("references")) if name in expected]
     answers = expected[names[0]] if names else None
-    yield {**made, "references": made["references"] if answers is None else references_in(answers)}
+    yield {**base_row, "references": base_row["references"] if answers is None else references_in(answers)}
 
 
 def are_predictions(records: Sequence[Record]) -> bool:
@@ -85,105 +85,105 @@ def are_predictions(records: Sequence[Record]) -> bool:
     return isinstance(document, Document) and is_all_texts and not names & document.keys()
 
 
-def squad_predictions(_made: Row, predictions: Record) -> Iterator[Row]:
+def squad_predictions(_base_row: Row, predictions: Record) -> Iterator[Row]:
     """Yield the predictions of a document by their ids."""
     for sample_id, text in predictions.items():
         yield row(id=sample_id, answer=text or _NO_ANSWER)
 
 
-def squad_prediction(made: Row, _record: Record) -> Iterator[Row]:
+def squad_prediction(base_row: Row, _record: Record) -> Iterator[Row]:
     """Read an empty prediction as one that there is no answer."""
-    yield {**made, "answer": made["answer"] or _NO_ANSWER}
+    yield {**base_row, "answer": base_row["answer"] or _NO_ANSWER}
 
 
-def squad_article(_made: Row, article: Record) -> Iterator[Row | Unreadable]:
+def squad_article(_base_row: Row, article: Record) -> Iterator[Row | Unreadable]:
     """Yield the questions to the paragraphs of an article."""
     for paragraph in items(article["paragraphs"]):
         for question in items(paragraph.get("qas")):
             texts = [answer["text"] for answer in items(question.get("answers"))]
-            made = row(
+            base_row = row(
                 id=question.get("id"),
                 question=question.get("question"),
                 references=texts,
                 context=paragraph.get("context"),
                 extra={"title": article.get("title")},
             )
-            yield from squad_question(made, question)
+            yield from squad_question(base_row, question)
 
 
-def squad_question(made: Row, question: Record) -> Iterator[Row]:
+def squad_question(base_row: Row, question: Record) -> Iterator[Row]:
     """Name each right answer once; where there is none, that the question has no answer is right."""
-    texts = made["references"] or []
+    texts = base_row["references"] or []
     texts = texts if isinstance(texts, list) else [texts]
-    wrong = [answer.get("text") for answer in items(question.get("plausible_answers"))]
-    made = {**made, "references": list(dict.fromkeys(texts)) or [UNANSWERABLE, _NO_ANSWER]}
-    yield {**made, "incorrect_references": wrong} if wrong else made
+    incorrect = [answer.get("text") for answer in items(question.get("plausible_answers"))]
+    base_row = {**base_row, "references": list(dict.fromkeys(texts)) or [UNANSWERABLE, _NO_ANSWER]}
+    yield {**base_row, "incorrect_references": incorrect} if incorrect else base_row
 
 
-def each_choice(made: Row, record: Record) -> Iterator[Row]:
+def each_choice(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield each of several answers to a request as one of its repeats."""
     choices = items(value(record, "response.body.choices"))
     if not choices:
-        yield made
+        yield base_row
     for number, choice in enumerate(choices, start=1):
         answer = content(choice.get("message"))
-        yield {**made, "answer": answer, "finish_reason": choice.get("finish_reason"), "repeat": number}
+        yield {**base_row, "answer": answer, "finish_reason": choice.get("finish_reason"), "repeat": number}
 
 
-def viewed_row(made: Row, item: Record) -> list[Row]:
+def viewed_row(base_row: Row, item: Record) -> list[Row]:
     """Return a row of the viewer of Hugging Face, which has the columns of its data set.
 
     Raises:
         ValueError: the viewer has cut off a cell.
     """
-    if cut := item.get("truncated_cells"):
-        raise ValueError(f"{', '.join(cut)} cut off by the viewer; download the data set")
-    return [dict(made["row"])]
+    if truncated := item.get("truncated_cells"):
+        raise ValueError(f"{', '.join(truncated)} cut off by the viewer; download the data set")
+    return [dict(base_row["row"])]
 
 
-def helm_answer(made: Row, record: Record) -> Iterator[Row]:
+def helm_answer(base_row: Row, record: Record) -> Iterator[Row]:
     """Put the text of a choice in place of its letter, and part the right references of HELM from the wrong ones."""
-    choices = mapping(made.pop("choices", None))
-    answer = made["answer"]
+    choices = mapping(base_row.pop("choices", None))
+    answer = base_row["answer"]
     if answer is not None:
         answer = str(answer).strip()
         answer = choices.get(answer, answer)
-    made = {**made, "answer": answer}
+    base_row = {**base_row, "answer": answer}
 
     options = value(record, "instance.references") or record.get("references")
     if options is None:
-        yield made
+        yield base_row
         return
-    right, wrong = list[str](), list[str]()
+    correct, incorrect = list[str](), list[str]()
     for option in items(options):
         if has(option, "output", "tags"):
-            (right if "correct" in option["tags"] else wrong).append(str(value(option, "output.text")))
-    yield {**made, "references": right, "incorrect_references": wrong}
+            (correct if "correct" in option["tags"] else incorrect).append(str(value(option, "output.text")))
+    yield {**base_row, "references": correct, "incorrect_references": incorrect}
 
 
-def natural_question(made: Row, record: Record) -> Iterator[Row]:
+def natural_question(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a question of Natural Questions with its short answers, and yes or no where that is one."""
     annotations = mapping(record["annotations"])
     texts = [text for answers in items(annotations["short_answers"]) for text in answers["text"]]
     for verdict in annotations.get("yes_no_answer", []):
         texts += {"0": ["No"], "1": ["Yes"]}.get(str(verdict), [])
-    yield {**made, "references": list(dict.fromkeys(texts))}
+    yield {**base_row, "references": list(dict.fromkeys(texts))}
 
 
-def trivia_question(_made: Row, record: Record) -> Iterator[Row]:
+def trivia_question(_base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a question of TriviaQA with all spellings of its answer, beside an answer of another name."""
-    right = mapping(record["answer"])
-    others = {name: cell for name, cell in record.items() if name != "answer"}
-    texts = filter(None, [right.get("value"), *right["aliases"]])
-    answer = next((others[name] for name in usual_names("answer") if name in others), None)
-    yield {**others, "answer": answer, "references": list(dict.fromkeys(texts))}
+    answer_entry = mapping(record["answer"])
+    other_cells = {name: cell for name, cell in record.items() if name != "answer"}
+    texts = filter(None, [answer_entry.get("value"), *answer_entry["aliases"]])
+    answer = next((other_cells[name] for name in usual_names("answer") if name in other_cells), None)
+    yield {**other_cells, "answer": answer, "references": list(dict.fromkeys(texts))}
 
 
-def chat_turn(made: Row, record: Record) -> Iterator[Row]:
+def chat_turn(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a record with the question and answer at the end of its chat, unless other columns have them."""
     chat = items(decoded(record["messages"]))
     columns: dict[str, Any] = {}
-    if made["question"] is None or not any(name in record for name in usual_names("question")):
+    if base_row["question"] is None or not any(name in record for name in usual_names("question")):
         columns["question"] = question_in(chat)
     if not any(name in record for name in usual_names("answer")):
         is_answered = chat[-1].get("role") in ("assistant", "ai", "model")

@@ -121,19 +121,21 @@ class Shape:
         # The columns
         cells = {}
         for key, paths in self.columns.items():
-            cell = _first(record, document, paths)
+            cell = _first_filled(record, document, paths)
             cells[key] = _READ_BY[key](cell) if key in _READ_BY else cell
 
         # What is beside them
         extra: dict[str, Any] = {}
         for alternatives in self.extra:
             if alternatives == "*":
-                others = record.keys() - set(self.unlisted)
-                extra |= {name: record[name] for name in record if name in others and not is_given(name)}
+                unread = record.keys() - set(self.unlisted)
+                extra |= {name: record[name] for name in record if name in unread and not is_given(name)}
                 continue
             paths = alternatives.split("|")
             # What stands at the first path that is there, also if it is empty
-            beside = decoded(next((cell for path in paths if (cell := _at(record, document, path)) is not None), None))
+            beside = decoded(
+                next((cell for path in paths if (cell := _cell_at(record, document, path)) is not None), None)
+            )
             if isinstance(beside, Mapping):
                 extra |= beside
             elif beside is not None:
@@ -142,25 +144,25 @@ class Shape:
         if self.scores:
             scores = {**record, "scores": {name: value(record, path) for name, path in self.scores.items()}}
 
-        made = row(**cells, scores=given(scores), extra=extra)
+        base_row = row(**cells, scores=given(scores), extra=extra)
         beside = {path: value(record, path) for path in mapped if is_there(record, path)}
-        for finished in getattr(special, self.then)(made, record) if self.then else [made]:
-            yield {**beside, **finished}
+        for finished_row in getattr(special, self.then)(base_row, record) if self.then else [base_row]:
+            yield {**beside, **finished_row}
 
     def unread(self, records: Sequence[Record]) -> tuple[str, ...]:
         """Return the names in the first records with anything in them that no column and no score is read from."""
         if "*" in self.extra or not self.columns:
             return ()
-        paths = [path for several in self.columns.values() for path in several]
-        paths += [path for several in self.extra for path in several.split("|")]
-        read = {*self.only, *self.scores.values(), *paths, self.chat}
-        read |= {path.split(".", 1)[0].split("[", 1)[0] for path in read}
+        paths = [path for alternatives in self.columns.values() for path in alternatives]
+        paths += [path for alternatives in self.extra for path in alternatives.split("|")]
+        used = {*self.only, *self.scores.values(), *paths, self.chat}
+        used |= {path.split(".", 1)[0].split("[", 1)[0] for path in used}
         inner = tuple(f"{path}." for path in paths)
         names: list[str] = []
         for record in records[:3]:
-            read_here = read | names_of_scores(record)
+            used_here = used | names_of_scores(record)
             filled = [name for name, cell in record.items() if cell not in _EMPTY]
-            names += [name for name in filled if name not in read_here and not name.startswith(inner)]
+            names += [name for name in filled if name not in used_here and not name.startswith(inner)]
         return tuple(dict.fromkeys(names))
 
 
@@ -181,20 +183,20 @@ def _is_wanted(cell: Any, patterns: Sequence[str | None]) -> bool:
     return any(pattern is not None and fnmatchcase(str(cell), pattern) for pattern in patterns)
 
 
-def _first(record: Record, document: Record, paths: Sequence[str]) -> Any:
+def _first_filled(record: Record, document: Record, paths: Sequence[str]) -> Any:
     """What stands at the first path that leads to anything; a blank text only where that is all."""
-    cells = [_at(record, document, path) for path in paths]
+    cells = [_cell_at(record, document, path) for path in paths]
     return next((cell for cell in cells if cell not in _EMPTY), "" if "" in cells else None)
 
 
-def _at(record: Record, document: Record, path: str) -> Any:
+def _cell_at(record: Record, document: Record, path: str) -> Any:
     return value(document, path[1:]) if path.startswith("/") else value(record, path)
 
 
-def _items_at(document: Record, paths: Sequence[str]) -> list[Any]:
+def _list_at(document: Record, paths: Sequence[str]) -> list[Any]:
     """The items of a document."""
-    found = [value(document, path) for path in paths]
-    return next((cell for cell in found if isinstance(cell, list)), [])
+    cells = [value(document, path) for path in paths]
+    return next((cell for cell in cells if isinstance(cell, list)), [])
 
 
 def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequence[str] = ()) -> Fit | None:
@@ -209,26 +211,26 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
         # Each record is a document with items, or all of them are items
         documents = [(records[0], records)]
         if shape.items:
-            documents = [(record, _items_at(record, shape.items)) for record in records]
+            documents = [(record, _list_at(record, shape.items)) for record in records]
         prepared = [
             shape.prepared(item, document)
-            for document, listed in documents
-            for item in (_of_length(listed, value(document, shape.names)) if shape.names else items(listed))
+            for document, entries in documents
+            for item in (_entries_with(entries, value(document, shape.names)) if shape.names else items(entries))
         ]
-        has_items = bool(prepared) and all(listed for _, listed in documents)
+        has_items = bool(prepared) and all(entries for _, entries in documents)
         if (has_items or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
-            return Fit(partial(_item_rows, shape, mapped) if shape.items else convert, shape.unread(prepared))
+            return Fit(partial(_document_rows, shape, mapped) if shape.items else convert, shape.unread(prepared))
     return None
 
 
-def _item_rows(shape: Shape, mapped: Sequence[str], document: Record) -> Iterator[Row | Unreadable]:
-    return each(_items_at(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
+def _document_rows(shape: Shape, mapped: Sequence[str], document: Record) -> Iterator[Row | Unreadable]:
+    return each(_list_at(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
 
 
-def _of_length(found: Sequence[Any], names: Any) -> list[Any]:
+def _entries_with(entries: Sequence[Any], names: Any) -> list[Any]:
     """The lists among items that have a value for each name."""
-    return [item for item in found if isinstance(item, list) and isinstance(names, list) and len(item) == len(names)]
+    return [item for item in entries if isinstance(item, list) and isinstance(names, list) and len(item) == len(names)]
 
 
 def _expanded(paths: Sequence[str]) -> list[str]:

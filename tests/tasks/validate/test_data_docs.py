@@ -25,7 +25,7 @@ WHOLE = [
 
 @pytest.mark.nightly
 def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(data_docs, "_KEPT", 2)
+    monkeypatch.setattr(data_docs, "_MAX_RESULTS", 2)
     given = expecting(APOLOGY, *WHOLE)
     found = validated(
         tmp_path, rows({}, {"answer": SECRET}, {"references": []}, {"answer": "<think>a"}), given
