@@ -133,12 +133,12 @@ def _labelled(name: str) -> list[dict[str, Any]]:
 
 def _recall(split: Splitter, row: dict[str, Any], reference: str, *, cut: bool) -> float:
     links = _links(split, row["question"], reference, row["answer"], cut=cut)
-    return len(links.comparison(0).pairs) / max(1, len(links.ours))
+    return len(links.comparison(0).pairs) / max(1, len(links.expected))
 
 
 def _by_rules(split: Splitter, question: str, reference: str, answer: str) -> float:
     links = _links(split, question, reference, answer, cut=True)
-    return len(links.comparison(0).pairs) / max(1, len(links.ours), len(links.theirs))
+    return len(links.comparison(0).pairs) / max(1, len(links.expected), len(links.stated))
 
 
 def _links(split: Splitter, question: str, reference: str, answer: str, *, cut: bool) -> Links:

@@ -68,13 +68,13 @@ def alike(a: str, b: str) -> float:
     return ratio if ratio >= 0.6 and not turned_round(a, b) else 0.0
 
 
-def occurs(stem: str, others: Iterable[str]) -> bool:
+def occurs(stem: str, other_stems: Iterable[str]) -> bool:
     """Whether a stem is one of others, in any form.
 
     >>> occurs("beatles", ["the", "beatle"])
     True
     """
-    return any(alike(stem, other) >= HIT for other in others)
+    return any(alike(stem, other_stem) >= HIT for other_stem in other_stems)
 
 
 @lru_cache(maxsize=65_536)
@@ -88,14 +88,14 @@ def turned_round(a: str, b: str) -> bool:
     short, long = (a, b) if len(a) < len(b) else (b, a)
     if long.endswith(short) and long[: -len(short)] in _NEGATING and len(short) >= _LEAST_COMMON:
         return True
-    for one, other in ((a, b), (b, a)):
-        for first, second in _OPPOSITE_PREFIXES:
-            rest = one[len(first) :]
-            if one.startswith(first) and len(rest) >= _LEAST_COMMON and other == second + rest:
+    for word, opposite in ((a, b), (b, a)):
+        for old_part, new_part in _OPPOSITE_PREFIXES:
+            common = word[len(old_part) :]
+            if word.startswith(old_part) and len(common) >= _LEAST_COMMON and opposite == new_part + common:
                 return True
-        for first, second in _OPPOSITE_ENDINGS:
-            rest = one[: -len(first)]
-            if one.endswith(first) and len(rest) >= _LEAST_COMMON and other == rest + second:
+        for old_part, new_part in _OPPOSITE_ENDINGS:
+            common = word[: -len(old_part)]
+            if word.endswith(old_part) and len(common) >= _LEAST_COMMON and opposite == common + new_part:
                 return True
     return False
 
@@ -125,15 +125,15 @@ def by_chance(word: str, other: str) -> bool:
     return len(word) < LONG_WORD or not word.isalpha() or turned_round(word, other)
 
 
-def same_words(stems: Collection[str], others: Collection[str]) -> frozenset[str]:
-    """The `stems` that `others`, the words of a reference, contain: in any form if there are at most 60 of them.
+def same_words(stems: Collection[str], reference_stems: Collection[str]) -> frozenset[str]:
+    """The `stems` that `reference_stems` contain: in any form if there are at most 60 of them.
 
     >>> sorted(same_words(["beatles", "1851"], ["beatle", "1852"]))
     ['beatles']
     """
-    nearly = others if len(others) <= LONGEST_REFERENCE else ()
-    exact = frozenset(others)
-    return frozenset([one for one in stems if one in exact or occurs(one, nearly)])
+    nearly = reference_stems if len(reference_stems) <= LONGEST_REFERENCE else ()
+    exact = frozenset(reference_stems)
+    return frozenset([stem for stem in stems if stem in exact or occurs(stem, nearly)])
 
 
 def part_ratio(a: str, b: str) -> float:
@@ -145,7 +145,7 @@ def part_ratio(a: str, b: str) -> float:
     return fuzz.partial_ratio(a, b) if min(len(a), len(b)) <= _LONGEST_PART else fuzz.ratio(a, b)
 
 
-def spelled_alike(wanted: Sequence[str], said: Sequence[str]) -> float:
+def spelled_alike(expected: Sequence[str], stated: Sequence[str]) -> float:
     """The similarity of words in letters with the most similar run of about as many words, 0..1.
 
     Whole words and numbers are compared: the letters of a word inside a longer one are no evidence, nor the digits of a
@@ -156,33 +156,33 @@ def spelled_alike(wanted: Sequence[str], said: Sequence[str]) -> float:
     >>> spelled_alike(["new", "york"], ["in", "new", "yorck"]) > 0.9
     True
     """
-    text = " ".join(wanted)
-    if len(said) <= 1 or len(text) > _LONGEST_PART or len(said) > _LONGEST_PART:
-        return run_alike(wanted, said)
+    text = " ".join(expected)
+    if len(stated) <= 1 or len(text) > _LONGEST_PART or len(stated) > _LONGEST_PART:
+        return run_alike(expected, stated)
     best = 0.0
-    for length in {max(1, len(wanted) - 1), len(wanted), min(len(wanted) + 1, len(said))}:
-        for start in range(max(1, len(said) - length + 1)):
-            best = max(best, run_alike(wanted, said[start : start + length]))
+    for length in {max(1, len(expected) - 1), len(expected), min(len(expected) + 1, len(stated))}:
+        for start in range(max(1, len(stated) - length + 1)):
+            best = max(best, run_alike(expected, stated[start : start + length]))
             if best == 1.0:
                 return best
     return best
 
 
-def run_alike(wanted: Sequence[str], said: Sequence[str]) -> float:
+def run_alike(expected: Sequence[str], stated: Sequence[str]) -> float:
     """The similarity of two runs of words in letters, 0..1, without what they share only as parts of words or digits.
 
     >>> run_alike(["125"], ["1250"]), run_alike(["1250"], ["1250"])
     (0.0, 1.0)
     """
-    text = " ".join(wanted)
-    ratio = fuzz.ratio(text, " ".join(said)) / 100
+    text = " ".join(expected)
+    ratio = fuzz.ratio(text, " ".join(stated)) / 100
     if ratio < 0.5 or ratio == 1:
         return ratio
     # What the two have in common only as a part of a word or as digits does not count
-    other = [word for word in said if word not in wanted]
+    unmatched = [word for word in stated if word not in expected]
     unlike = [
-        word for word in wanted
-        if word not in said and any(by_chance(word, one) for one in other)
+        word for word in expected
+        if word not in stated and any(by_chance(word, other_word) for other_word in unmatched)
     ]  # fmt: skip
     if not unlike:
         return ratio
@@ -245,9 +245,9 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     (1.0, 0.5)
     """
     stems = reference.content_stems
-    known = question.stem_set
+    question_stems = question.stem_set
     scores = [_best(stem, answer.stem_set, exactly=len(stems) > LONGEST_REFERENCE) for stem in stems]
-    in_question = tuple([stem in known for stem in stems])
+    in_question = tuple([stem in question_stems for stem in stems])
     if all(in_question):
         # A question that offers the answer ("A or B?") does not give it away.
         in_question = (False,) * len(stems)
@@ -256,22 +256,24 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
         spelled = {i for number in reference.numbers for i in range(number.start, number.stop)}
         content = reference.content or tuple(range(len(reference.stems)))
         scores = [1.0 if i in spelled else score for i, score in zip(content, scores, strict=True)]
-    whole = names_whole(reference, answer)
-    new = [
-        (stem, whole or score >= HIT) for stem, score, old in zip(stems, scores, in_question, strict=True) if not old
+    is_named_whole = names_whole(reference, answer)
+    not_asked = [
+        (stem, is_named_whole or score >= HIT)
+        for stem, score, old in zip(stems, scores, in_question, strict=True)
+        if not old
     ]
-    missing, matched = (tuple([stem for stem, hit in new if hit is wanted]) for wanted in (False, True))
-    return Alignment(stems, tuple(scores), in_question, whole, missing, matched)
+    missing, matched = (tuple([stem for stem, hit in not_asked if hit is expected]) for expected in (False, True))
+    return Alignment(stems, tuple(scores), in_question, is_named_whole, missing, matched)
 
 
-def _best(stem: str, others: Collection[str], *, exactly: bool) -> float:
+def _best(stem: str, answer_stems: Collection[str], *, exactly: bool) -> float:
     """The best similarity of a stem with those of an answer."""
-    if stem in others:
+    if stem in answer_stems:
         return 1.0
     # Only words can be similar without being equal.
     if exactly or not stem.isalpha():
         return 0.0
-    return max((alike(stem, other) for other in others), default=0.0)
+    return max((alike(stem, answer_stem) for answer_stem in answer_stems), default=0.0)
 
 
 def names_whole(reference: Text, answer: Text) -> bool:

@@ -226,20 +226,24 @@ def refined(claims: Sequence[Claim], references: Iterable[Claim], question: Aske
     return tuple(part for claim in claims for part in _refined(claim, wanted, question))
 
 
-def _refined(claim: Claim, wanted: Sequence[Claim], question: Asked) -> list[Claim]:
-    candidates = [one for one in wanted if len(one.nouns) < len(claim.nouns) and _covered(one, claim)]
-    if not candidates or any(one.nouns == claim.nouns for one in wanted):
+def _refined(claim: Claim, expected: Sequence[Claim], question: Asked) -> list[Claim]:
+    candidates = [
+        reference_claim
+        for reference_claim in expected
+        if len(reference_claim.nouns) < len(claim.nouns) and _covered(reference_claim, claim)
+    ]
+    if not candidates or any(reference_claim.nouns == claim.nouns for reference_claim in expected):
         return [claim]
     phrases = _phrases(claim, question)
-    taken: list[_Phrase] = []
-    for one in candidates:
-        holding = (phrase for phrase in phrases if phrase not in taken and _covered(one, phrase.claim))
+    used: list[_Phrase] = []
+    for reference_claim in candidates:
+        holding = (phrase for phrase in phrases if phrase not in used and _covered(reference_claim, phrase.claim))
         if phrase := next(holding, None):
-            taken.append(phrase)
-    if not taken:
+            used.append(phrase)
+    if not used:
         return [claim]
-    taken.sort(key=lambda phrase: phrase.start)
-    return [*(_shown(phrase, claim) for phrase in taken), *_rest(claim, taken)]
+    used.sort(key=lambda phrase: phrase.start)
+    return [*(_phrase_claim(phrase, claim) for phrase in used), *_remaining_claims(claim, used)]
 
 
 def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
@@ -255,18 +259,18 @@ def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
     return [_Phrase(a, b, Claim.of(Fact(text[a:b].strip(" ,")), question)) for a, b in spans]
 
 
-def _covered(wanted: Claim, claim: Claim) -> bool:
-    return wanted.numbers <= claim.numbers and all(
-        occurs(stem, claim.core) for stem in wanted.nouns if not stem.lstrip("-").isdigit()
+def _covered(expected: Claim, claim: Claim) -> bool:
+    return expected.numbers <= claim.numbers and all(
+        occurs(stem, claim.core) for stem in expected.nouns if not stem.lstrip("-").isdigit()
     )
 
 
-def _shown(phrase: _Phrase, claim: Claim) -> Claim:
+def _phrase_claim(phrase: _Phrase, claim: Claim) -> Claim:
     """The claim that consists of a phrase of a claim."""
-    before, after = ("… " if phrase.start else ""), (" …" if phrase.stop < len(claim.fact.text) else "")
+    prefix, suffix = ("… " if phrase.start else ""), (" …" if phrase.stop < len(claim.fact.text) else "")
     return replace(
         phrase.claim,
-        fact=Fact(f"{before}{phrase.claim.fact.text}{after}", claim.fact.item),
+        fact=Fact(f"{prefix}{phrase.claim.fact.text}{suffix}", claim.fact.item),
         part=claim.part,
         bare=True,
         negated=claim.negated,
@@ -275,18 +279,18 @@ def _shown(phrase: _Phrase, claim: Claim) -> Claim:
     )
 
 
-def _rest(claim: Claim, taken: Sequence[_Phrase]) -> list[Claim]:
+def _remaining_claims(claim: Claim, used: Sequence[_Phrase]) -> list[Claim]:
     """The rest of a claim, if it has content."""
-    core = claim.core.difference(*(phrase.claim.core for phrase in taken))
-    numbers = claim.numbers.difference(*(phrase.claim.numbers for phrase in taken))
+    core = claim.core.difference(*(phrase.claim.core for phrase in used))
+    numbers = claim.numbers.difference(*(phrase.claim.numbers for phrase in used))
     if not core:
         return []
     text, pieces, end = claim.fact.text, [], 0
-    for phrase in taken:
+    for phrase in used:
         pieces.append(text[end : phrase.start].strip(" ,"))
         end = phrase.stop
     pieces.append(text[end:].strip(" ,"))
-    shown = " … ".join(pieces).strip()
+    remaining_text = " … ".join(pieces).strip()
     nouns = claim.nouns & core or core
-    rest = replace(claim, fact=Fact(shown, claim.fact.item), dates=(), part=None, bare=False)
-    return [replace(rest, core=core, nouns=nouns, numbers=numbers)]
+    remaining = replace(claim, fact=Fact(remaining_text, claim.fact.item), dates=(), part=None, bare=False)
+    return [replace(remaining, core=core, nouns=nouns, numbers=numbers)]

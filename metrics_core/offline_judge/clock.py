@@ -25,20 +25,20 @@ def times(normal: str) -> list[frozenset[int]]:
     >>> [sorted(time) for time in times("from 2 p.m. to 16:30, or at 5 o'clock")]
     [[840], [990], [300, 1020]]
     """
-    found: list[frozenset[int]] = []
+    readings: list[frozenset[int]] = []
     for match in _TIME.finditer(normal):
         half = match["half"] or {"morning": "a", "afternoon": "p", "evening": "p"}.get(match["part"] or "")
         if not half and match["night"]:
             half = "p" if 6 <= int(match["hour"]) < 12 else "a"
         hour, minute = int(match["hour"]), int(match["minute"] or 0)
         if half and hour <= 12:
-            found.append(frozenset([hour % 12 * 60 + minute + (HALF_DAY if half == "p" else 0)]))
+            readings.append(frozenset([hour % 12 * 60 + minute + (HALF_DAY if half == "p" else 0)]))
         elif match["colon"] == ":" or match["clock"]:
-            at = hour % 24 * 60 + minute
-            known = hour > 12 or match["hour"].startswith("0")
-            found.append(frozenset([at] if known else [at, (at + HALF_DAY) % DAY]))
-    found += [frozenset([HALF_DAY if match["noon"] else 0]) for match in _NAMED.finditer(normal)]
-    return found
+            minutes = hour % 24 * 60 + minute
+            is_24_hour = hour > 12 or match["hour"].startswith("0")
+            readings.append(frozenset([minutes] if is_24_hour else [minutes, (minutes + HALF_DAY) % DAY]))
+    readings += [frozenset([HALF_DAY if match["noon"] else 0]) for match in _NAMED.finditer(normal)]
+    return readings
 
 
 def without_times(normal: str) -> str:

@@ -139,13 +139,13 @@ def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
 
 def _without_asides(text: str, question: str | None) -> str:
     """A text without what stands in brackets; only without the brackets, where nothing else answers the question."""
-    rest = _ASIDE.sub("", text)
-    if rest == text or _NAME_IN_BRACKETS.fullmatch(shelled(text)):
+    without = _ASIDE.sub("", text)
+    if without == text or _NAME_IN_BRACKETS.fullmatch(shelled(text)):
         return text
-    known = {*map(lemma, words(question or "")), *SHELL_WORDS, *FUNCTION_WORDS}
-    said = (word for word in words(shelled(rest)) if word not in FUNCTION_WORDS)
-    is_aside = any(lemma(word) not in known for word in said) and not _SAID_IN_BRACKETS.search(text)
-    return rest if is_aside else _BRACKETS.sub("", text)
+    question_words = {*map(lemma, words(question or "")), *SHELL_WORDS, *FUNCTION_WORDS}
+    remaining_words = (word for word in words(shelled(without)) if word not in FUNCTION_WORDS)
+    is_aside = any(lemma(word) not in question_words for word in remaining_words) and not _SAID_IN_BRACKETS.search(text)
+    return without if is_aside else _BRACKETS.sub("", text)
 
 
 def _refuses(sentence: str) -> bool:
@@ -155,10 +155,10 @@ def _refuses(sentence: str) -> bool:
 
 def _joints(claim: str, question: str | None) -> list[re.Match[str]]:
     """The positions at which a claim may be split."""
-    asked = normalise(question or "")
-    kept = [span.span() for span in _KEPT_TOGETHER.finditer(claim)]
-    kept += [span.span() for span in _JOINED.finditer(claim) if normalise(span[0]) in asked]
-    return [joint for joint in _JOINT.finditer(claim) if not any(a <= joint.start() < b for a, b in kept)]
+    question_text = normalise(question or "")
+    protected = [span.span() for span in _KEPT_TOGETHER.finditer(claim)]
+    protected += [span.span() for span in _JOINED.finditer(claim) if normalise(span[0]) in question_text]
+    return [joint for joint in _JOINT.finditer(claim) if not any(a <= joint.start() < b for a, b in protected)]
 
 
 def _clauses(claim: str, question: str | None) -> Iterator[str]:
@@ -184,5 +184,5 @@ def _items(clause: str, question: str | None) -> list[str]:
     pieces = [clause[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
     items = [piece for piece in pieces if set(words(piece)) - _NO_ITEM]
     joined = any(_COORDINATOR.search(joint[0]) for joint in joints)
-    several = joined or ((len(items) > 2 or asks_several(question)) and not _ALTERNATIVES.search(clause))
-    return items if several and all(len(item.split()) <= _LONGEST_ITEM for item in items[1:]) else [clause]
+    is_list = joined or ((len(items) > 2 or asks_several(question)) and not _ALTERNATIVES.search(clause))
+    return items if is_list and all(len(item.split()) <= _LONGEST_ITEM for item in items[1:]) else [clause]

@@ -237,29 +237,35 @@ def match(pairs: Sequence[Pair]) -> list[Match]:
         return []
     model = load()
     # Releases often give equal answers, so equal pairs are judged once.
-    wrong = {pair: Pair(pair.question, pair.answer, pair.wrong) for pair in pairs if pair.wrong}
-    ruled = {pair: _Ruled.of(pair) for pair in dict.fromkeys((*pairs, *wrong.values()))}
+    wrong_pairs = {pair: Pair(pair.question, pair.answer, pair.wrong) for pair in pairs if pair.wrong}
+    ruled = {pair: _Ruled.of(pair) for pair in dict.fromkeys((*pairs, *wrong_pairs.values()))}
     # If a rule decides, no features are needed, unless right answers are weighed against wrong ones.
-    weighed = {*wrong, *wrong.values()}
-    for_model = [pair for pair, one in ruled.items() if pair in weighed or settled(one.rulings) is None]
-    seen = {pair: _seen(ruled[pair], model.words) for pair in for_model}
-    rows = matrix([*seen.values()], model.features)
+    weighed = {*wrong_pairs, *wrong_pairs.values()}
+    for_model = [pair for pair, ruled_pair in ruled.items() if pair in weighed or settled(ruled_pair.rulings) is None]
+    seen_by_pair = {pair: _seen(ruled[pair], model.words) for pair in for_model}
+    rows = matrix([*seen_by_pair.values()], model.features)
 
     def by_pair(values: npt.NDArray[Any]) -> dict[Pair, list[Any]]:
-        rest = iter(values.tolist())
-        return {pair: [next(rest) for _ in one.values] for pair, one in seen.items()}
+        values_left = iter(values.tolist())
+        return {pair: [next(values_left) for _ in ruled_pair.values] for pair, ruled_pair in seen_by_pair.items()}
 
     probabilities, far = by_pair(model.probabilities(rows)), by_pair(model.centroids.far(rows))
     verdicts = {
-        pair: _verdict(pair, one, seen.get(pair), probabilities.get(pair, ()), far.get(pair, ()))
-        for pair, one in ruled.items()
+        pair: _verdict(pair, ruled_pair, seen_by_pair.get(pair), probabilities.get(pair, ()), far.get(pair, ()))
+        for pair, ruled_pair in ruled.items()
     }
-    if wrong:
-        sides = [((seen[one], probabilities[one]), (seen[other], probabilities[other])) for one, other in wrong.items()]
+    if wrong_pairs:
+        sides = [
+            (
+                (seen_by_pair[ruled_pair], probabilities[ruled_pair]),
+                (seen_by_pair[wrong_pair], probabilities[wrong_pair]),
+            )
+            for ruled_pair, wrong_pair in wrong_pairs.items()
+        ]
         outweighs = model.outweighs(*both_sides(sides, model.features)).tolist()
-        for (pair, other), probability in zip(wrong.items(), outweighs, strict=True):
-            of_value = asks_for_value(map(read, pair.references))
-            verdicts[pair] = _weighed(verdicts[pair], verdicts[other], probability, of_value=of_value)
+        for (pair, wrong_pair), probability in zip(wrong_pairs.items(), outweighs, strict=True):
+            asks_value = asks_for_value(map(read, pair.references))
+            verdicts[pair] = _weighed(verdicts[pair], verdicts[wrong_pair], probability, of_value=asks_value)
     return [verdicts[pair] for pair in pairs]
 
 
@@ -292,8 +298,8 @@ def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[floa
     >>> against(row, row)
     [0.0, 0.0, 0, 0, 0]
     """
-    apart = [right[name] - wrong[name] for name in ("recall_all", "soft_idf", "rouge_recall")]
-    return [_logit(right["probability"]), _logit(wrong["probability"]), *apart]
+    differences = [right[name] - wrong[name] for name in ("recall_all", "soft_idf", "rouge_recall")]
+    return [_logit(right["probability"]), _logit(wrong["probability"]), *differences]
 
 
 def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str]) -> tuple[Matrix, Matrix]:
@@ -310,14 +316,14 @@ def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str
     >>> few.shape, many.shape
     ((1, 5), (1, 30))
     """
-    few, many = [], []
+    linear_inputs, tree_inputs = [], []
     for side in sides:
         nearest = [nearest_row(*judged) for judged in side]
-        few.append(against(*nearest))
-        right, wrong = ([row[name] for name in names] for row in nearest)
-        apart = [a - b for a, b in zip(right, wrong, strict=True)]
-        many.append([*_spread(*side[0]), *_spread(*side[1]), *right, *wrong, *apart])
-    return np.array(few, np.float64), np.array(many, np.float64)
+        linear_inputs.append(against(*nearest))
+        right_features, wrong_features = ([row[name] for name in names] for row in nearest)
+        differences = [a - b for a, b in zip(right_features, wrong_features, strict=True)]
+        tree_inputs.append([*_spread(*side[0]), *_spread(*side[1]), *right_features, *wrong_features, *differences])
+    return np.array(linear_inputs, np.float64), np.array(tree_inputs, np.float64)
 
 
 def _spread(seen: Seen, probabilities: Sequence[float]) -> list[float]:
@@ -461,12 +467,16 @@ def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
     >>> settled((None, None)) is None
     True
     """
-    decided = [(_RANK[ruling.rule], at, ruling) for at, ruling in enumerate(rulings) if ruling is not None]
-    if not decided:
+    rulings_by_rank = [
+        (_RANK[ruling.rule], index, ruling) for index, ruling in enumerate(rulings) if ruling is not None
+    ]
+    if not rulings_by_rank:
         return None
-    _, at, first = min(decided, key=lambda one: one[:2])
-    alone = first.verdict == "match" or first.rule in AGAINST_ANSWER or len(decided) == len(rulings)
-    return (at, first) if alone else None
+    _, index, ruling_first = min(rulings_by_rank, key=lambda entry: entry[:2])
+    is_settled = (
+        ruling_first.verdict == "match" or ruling_first.rule in AGAINST_ANSWER or len(rulings_by_rank) == len(rulings)
+    )
+    return (index, ruling_first) if is_settled else None
 
 
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:
@@ -481,15 +491,15 @@ def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float
     >>> final_ruling((None, None), (0.2, 0.7))
     (1, None)
     """
-    alone = settled(rulings)
-    if alone is not None:
-        return alone
-    ranked = sorted(range(len(rulings)), key=lambda at: (-probabilities[at], at))
-    free = [at for at in ranked if rulings[at] is None]
-    if probabilities[free[0]] >= HALF or len(free) == len(ranked):
-        return free[0], None
-    at = next(at for at in ranked if rulings[at] is not None)
-    return at, rulings[at]
+    decision = settled(rulings)
+    if decision is not None:
+        return decision
+    ranked = sorted(range(len(rulings)), key=lambda index: (-probabilities[index], index))
+    unruled = [index for index in ranked if rulings[index] is None]
+    if probabilities[unruled[0]] >= HALF or len(unruled) == len(ranked):
+        return unruled[0], None
+    index = next(index for index in ranked if rulings[index] is not None)
+    return index, rulings[index]
 
 
 LEFT_OUT: Mapping[str, tuple[float, float]] = {

@@ -124,18 +124,18 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
     [21.0, 3500000.0]
     """
     result: list[Number] = []
-    for at, token in enumerate(tokens):
-        if not _may_begin(token) or (result and at < result[-1].stop):
+    for position, token in enumerate(tokens):
+        if not _may_begin(token) or (result and position < result[-1].stop):
             continue
-        if token == "ciento" and at and tokens[at - 1] == "por":
+        if token == "ciento" and position and tokens[position - 1] == "por":
             # "18 por ciento" is 18 %
             continue
-        below = token in _MINUS and at + 1 < len(tokens)
-        number = _number_at(tokens, at + 1 if below else at)
+        below = token in _MINUS and position + 1 < len(tokens)
+        number = _number_at(tokens, position + 1 if below else position)
         if number is not None:
             half = _token(tokens, number.stop) == "½"
             value = number.value + 0.5 * half
-            result.append(Number(-value if below else value, at, number.stop + half, number.ordinal))
+            result.append(Number(-value if below else value, position, number.stop + half, number.ordinal))
     return result
 
 
@@ -254,13 +254,15 @@ class Date:
         span = max(self.span, other.span)
         years = [None if year is None else year // span for year in (self.year, other.year)]
         pairs = (years, (self.month, other.month), (self.day, other.day))
-        same = [mine == theirs for mine, theirs in pairs if mine is not None and theirs is not None]
-        if bool(same) and all(same):
+        agreeing = [part == other_part for part, other_part in pairs if part is not None and other_part is not None]
+        if bool(agreeing) and all(agreeing):
             return True
         if not (self.ambiguous or other.ambiguous):
             return False
-        one, kept = (self, other) if self.ambiguous else (other, self)
-        return replace(one, month=one.day, day=one.month, ambiguous=False).agrees(replace(kept, ambiguous=False))
+        ambiguous_date, fixed_date = (self, other) if self.ambiguous else (other, self)
+        return replace(ambiguous_date, month=ambiguous_date.day, day=ambiguous_date.month, ambiguous=False).agrees(
+            replace(fixed_date, ambiguous=False)
+        )
 
     def covers(self, other: Date) -> bool:
         """Whether it agrees and states at least as much: "18 May 2018" covers "May 2018", not the other way.
@@ -271,7 +273,7 @@ class Date:
         if not self.agrees(other) or self.span > other.span:
             return False
         pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
-        return all(mine is not None for mine, theirs in pairs if theirs is not None)
+        return all(part is not None for part, other_part in pairs if other_part is not None)
 
 
 def dates(tokens: Sequence[str]) -> list[Date]:
@@ -283,10 +285,15 @@ def dates(tokens: Sequence[str]) -> list[Date]:
     [1851, 1900]
     """
     result: list[Date] = []
-    for at, token in enumerate(tokens):
-        if not _may_begin(token) or (result and at < result[-1].stop):
+    for position, token in enumerate(tokens):
+        if not _may_begin(token) or (result and position < result[-1].stop):
             continue
-        date = _numeric(tokens, at) or _with_month(tokens, at) or _century(tokens, at) or _year_alone(tokens, at)
+        date = (
+            _numeric(tokens, position)
+            or _with_month(tokens, position)
+            or _century(tokens, position)
+            or _year_alone(tokens, position)
+        )
         if date is not None:
             result.append(date)
     return result
@@ -302,32 +309,32 @@ def _year(token: str) -> int | None:
     return value if value is not None and _EARLIEST <= value <= _LATEST else None
 
 
-def _numeric(tokens: Sequence[str], at: int) -> Date | None:
+def _numeric(tokens: Sequence[str], position: int) -> Date | None:
     """2018-05-18 (a sign stays a separator after a digit), 05/18/2018, 18.05.2018."""
-    pieces = tokens[at].split(".")
-    stop = at + 1
+    pieces = tokens[position].split(".")
+    stop = position + 1
     if len(pieces) != 3:
-        pieces, stop = list(tokens[at : at + 3]), at + 3
+        pieces, stop = list(tokens[position : position + 3]), position + 3
     if len(pieces) < 3 or not all(p.isdecimal() and len(p) <= 4 for p in pieces):
         return None
     a, b, c = (int(p) for p in pieces)
     if len(pieces[0]) == 4 and _EARLIEST <= a <= _LATEST and b <= 12 and 1 <= c <= 31:
-        return Date(a, b, c, start=at, stop=stop)
+        return Date(a, b, c, start=position, stop=stop)
     if len(pieces[2]) == 4 and _EARLIEST <= c <= _LATEST and max(a, b) <= 31:
         # Day first, unless only the month can come first; with a stroke, nobody can tell.
         month, day = (a, b) if b > 12 else (b, a)
         if 1 <= month <= 12 and day >= 1:
-            return Date(c, month, day, start=at, stop=stop, ambiguous=stop > at + 1 and max(a, b) <= 12)
+            return Date(c, month, day, start=position, stop=stop, ambiguous=stop > position + 1 and max(a, b) <= 12)
     return None
 
 
-def _with_month(tokens: Sequence[str], at: int) -> Date | None:
+def _with_month(tokens: Sequence[str], position: int) -> Date | None:
     """Day month year and month day year, with parts missing."""
     day: int | None = None
-    month_at = at
-    value = _whole(tokens[at]) or ordinal_word(tokens[at])
-    if value is not None and value <= 31 and _year(tokens[at]) is None:
-        day, month_at = value, _after(tokens, at + 1, _BETWEEN_PARTS)
+    month_at = position
+    value = _whole(tokens[position]) or ordinal_word(tokens[position])
+    if value is not None and value <= 31 and _year(tokens[position]) is None:
+        day, month_at = value, _after(tokens, position + 1, _BETWEEN_PARTS)
     month = _MONTHS.get(tokens[month_at]) if month_at < len(tokens) else None
     if month is None:
         return None
@@ -342,34 +349,38 @@ def _with_month(tokens: Sequence[str], at: int) -> Date | None:
         stop = _after(tokens, year_at + 1, _AFTER_YEAR)
     if day is None and year is None and tokens[month_at] in _AMBIGUOUS:
         return None
-    return Date(year, month, day, start=at, stop=stop)
+    return Date(year, month, day, start=position, stop=stop)
 
 
-def _after(tokens: Sequence[str], at: int, words: frozenset[str]) -> int:
+def _after(tokens: Sequence[str], position: int, words: frozenset[str]) -> int:
     """The index of the first token from `at` that is not one of `words`."""
-    return next((i for i in range(at, len(tokens)) if tokens[i] not in words), len(tokens))
+    return next((i for i in range(position, len(tokens)) if tokens[i] not in words), len(tokens))
 
 
-def _century(tokens: Sequence[str], at: int) -> Date | None:
-    if at + 1 >= len(tokens) or tokens[at + 1] not in _CENTURY:
+def _century(tokens: Sequence[str], position: int) -> Date | None:
+    if position + 1 >= len(tokens) or tokens[position + 1] not in _CENTURY:
         return None
-    number = _whole(tokens[at]) or ordinal_word(tokens[at]) or roman(tokens[at])
-    return Date((number - 1) * 100, span=100, start=at, stop=at + 2) if number and number <= 22 else None
+    number = _whole(tokens[position]) or ordinal_word(tokens[position]) or roman(tokens[position])
+    return Date((number - 1) * 100, span=100, start=position, stop=position + 2) if number and number <= 22 else None
 
 
-def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
-    token = tokens[at]
+def _year_alone(tokens: Sequence[str], position: int) -> Date | None:
+    token = tokens[position]
     if len(token) == 3 and token.endswith("0s") and token[0].isdecimal():
         # "The 90s" are the 1990s; decades of other centuries are written in full.
-        return Date(1900 + int(token[:2]), span=10, start=at, stop=at + 1)
+        return Date(1900 + int(token[:2]), span=10, start=position, stop=position + 1)
     if len(token) in (5, 6) and token.endswith("s"):
         decade = _year(token[:4])
-        return Date(decade, span=10, start=at, stop=at + 1) if decade is not None and decade % 10 == 0 else None
+        return (
+            Date(decade, span=10, start=position, stop=position + 1)
+            if decade is not None and decade % 10 == 0
+            else None
+        )
     year = _year(token)
     if year is None:
         return None
-    followed = at + 1 < len(tokens) and tokens[at + 1] in _AFTER_YEAR
-    return Date(year, start=at, stop=at + 1 + followed)
+    followed = position + 1 < len(tokens) and tokens[position + 1] in _AFTER_YEAR
+    return Date(year, start=position, stop=position + 1 + followed)
 
 
 _SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
@@ -517,52 +528,52 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
         if number.start < stop:
             # "Second" in "10 metres per second"
             continue
-        at = _after(tokens, number.stop, _BEFORE_UNITS)
-        after, following = _token(tokens, at), _token(tokens, at + 1)
+        position = _after(tokens, number.stop, _BEFORE_UNITS)
+        next_token, following = _token(tokens, position), _token(tokens, position + 1)
         # The preposition, but in "6 ft 1 in"
-        is_inch = after == "in" and result and result[-1].unit == "foot"
-        unit = "inch" if is_inch else UNIT_WORDS.get(after, "")
+        is_inch = next_token == "in" and result and result[-1].unit == "foot"
+        unit = "inch" if is_inch else UNIT_WORDS.get(next_token, "")
         # In "5 € or 10 km", the mark belongs to the first number
-        before = _token(tokens, number.start - 1) if number.start > behind_unit else ""
-        currency = UNIT_WORDS[before] if before in _MARKS_OF_MONEY else ""
+        previous_token = _token(tokens, number.start - 1) if number.start > behind_unit else ""
+        currency = UNIT_WORDS[previous_token] if previous_token in _MARKS_OF_MONEY else ""
         if unit == "degree":
             # "65 degrees Celsius", "65 °C"
-            scale_at = _after(tokens, at + 1, _BEFORE_UNITS)
+            scale_at = _after(tokens, position + 1, _BEFORE_UNITS)
             scale = UNIT_WORDS.get(_token(tokens, scale_at), "")
-            unit, at = (scale, scale_at) if scale in _ZEROS else (unit, at)
-        elif (after, following) == ("por", "ciento"):
-            unit, at = "percent", at + 1
+            unit, position = (scale, scale_at) if scale in _ZEROS else (unit, position)
+        elif (next_token, following) == ("por", "ciento"):
+            unit, position = "percent", position + 1
         if currency and unit != currency:
             # What stands behind "$5" is what it is per: "$5/month"
-            unit, at = currency, at - 1
-        behind_unit = at + bool(unit)
+            unit, position = currency, position - 1
+        behind_unit = position + bool(unit)
         per, behind = _per(tokens, behind_unit, has_unit=bool(unit))
         if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
             # Megabits are said of speeds, with or without "per second"
             unit = f"{unit.partition('/')[0]}/{per}"
-        one = Quantity(number.value, unit)
-        if result and number.start <= stop + 2 and (joined := _joined(result[-1], one)):
+        quantity = Quantity(number.value, unit)
+        if result and number.start <= stop + 2 and (joined := _joined(result[-1], quantity)):
             result[-1] = joined
         else:
-            result.append(one)
+            result.append(quantity)
         stop = behind if per else number.stop
     return result
 
 
-def _token(tokens: Sequence[str], at: int) -> str:
-    return tokens[at] if 0 <= at < len(tokens) else ""
+def _token(tokens: Sequence[str], position: int) -> str:
+    return tokens[position] if 0 <= position < len(tokens) else ""
 
 
-def _per(tokens: Sequence[str], at: int, *, has_unit: bool) -> tuple[str, int]:
+def _per(tokens: Sequence[str], position: int, *, has_unit: bool) -> tuple[str, int]:
     """The second unit of a rate, "" without one, and the position behind it.
 
     "An hour", "pro Tag", "daily"; behind a first unit also alone, as in "km/h".
     """
-    unit_at = _after(tokens, at, _PER_WORDS)
+    unit_at = _after(tokens, position, _PER_WORDS)
     word = _token(tokens, unit_at)
     unit = "second" if has_unit and word == "s" else UNIT_WORDS.get(word, "")
     # "10 a.m." is no rate
-    is_rate = has_unit or (unit_at > at and len(word) > 1)
+    is_rate = has_unit or (unit_at > position and len(word) > 1)
     return ADVERBS_OF_RATES.get(word, unit if is_rate else ""), unit_at + 1
 
 

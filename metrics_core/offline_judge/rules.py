@@ -123,8 +123,8 @@ def same_date(case: Case) -> bool:
     """The answer's date states all that the reference's states: "18 May 2018" and "May 2018"."""
     if len(case.reference.dates) != 1 or len(case.head.dates) != 1 or not clear(case):
         return False
-    [wanted], [stated] = case.reference.dates, case.head.dates
-    return set(case.reference.content) <= {*range(wanted.start, wanted.stop)} and stated.covers(wanted)
+    [expected], [stated] = case.reference.dates, case.head.dates
+    return set(case.reference.content) <= {*range(expected.start, expected.stop)} and stated.covers(expected)
 
 
 def beside_date(case: Case) -> bool:
@@ -134,8 +134,8 @@ def beside_date(case: Case) -> bool:
     True
     """
     dates = len(case.reference.dates) == len(case.head.dates) == 1
-    is_beside, wanted = (_BESIDE_A_DATE.search(text.normal) for text in (case.head, case.reference))
-    return dates and bool(is_beside) and not wanted
+    is_beside, expected = (_BESIDE_A_DATE.search(text.normal) for text in (case.head, case.reference))
+    return dates and bool(is_beside) and not expected
 
 
 def other_date(case: Case) -> bool:
@@ -146,10 +146,12 @@ def other_date(case: Case) -> bool:
     """
     if len(case.reference.dates) != 1 or len(case.head.dates) != 1:
         return False
-    [wanted], [stated] = case.reference.dates, case.head.dates
-    finer = [date for date in case.dates if date.covers(wanted) and stated.parts > wanted.parts < date.parts]
-    known = [date for date in finer or [wanted] if date.parts > 1 or date.month is not None]
-    return bool(known) and not any(date.agrees(one) for date in case.answer.dates for one in known)
+    [expected], [stated] = case.reference.dates, case.head.dates
+    finer = [date for date in case.dates if date.covers(expected) and stated.parts > expected.parts < date.parts]
+    precise = [date for date in finer or [expected] if date.parts > 1 or date.month is not None]
+    return bool(precise) and not any(
+        date.agrees(reference_date) for date in case.answer.dates for reference_date in precise
+    )
 
 
 _BESIDE_A_DATE = re.compile(r"^(?:\w+ ){0,2}(?:before|after) (?=(?:\w+ )?\d)")
@@ -161,8 +163,8 @@ def same_time(case: Case) -> bool:
     >>> same_time(Case.of(read("When?"), read("At 14:00."), read("2 pm")))
     True
     """
-    wanted, stated = times(case.reference.normal), times(case.head.normal)
-    if len(wanted) != 1 or len(stated) != 1 or not wanted[0] & stated[0] or not clear(case):
+    expected, stated = times(case.reference.normal), times(case.head.normal)
+    if len(expected) != 1 or len(stated) != 1 or not expected[0] & stated[0] or not clear(case):
         return False
     return SHELL_WORDS.issuperset(read(without_times(case.reference.normal)).said)
 
@@ -173,21 +175,21 @@ def other_time(case: Case) -> bool:
     >>> other_time(Case.of(read("When?"), read("At 2 am."), read("2 pm")))
     True
     """
-    wanted, stated = times(case.reference.normal), times(case.answer.normal)
-    return len(wanted) == 1 and bool(stated) and not any(wanted[0] & time for time in stated)
+    expected, stated = times(case.reference.normal), times(case.answer.normal)
+    return len(expected) == 1 and bool(stated) and not any(expected[0] & time for time in stated)
 
 
-def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
-    """The single quantity of a text that says nothing else, apart from the `given` stems; otherwise None.
+def only_quantity(text: Text, in_question: frozenset[str]) -> Quantity | None:
+    """The single quantity of a text that says nothing else, apart from the stems `in_question`; otherwise None.
 
     >>> only_quantity(read("the answer is 5 km"), frozenset())
     Quantity(value=5.0, unit='kilometre')
     """
-    if len(text.quantities) != 1 or _beside_amounts(text, given):
+    if len(text.quantities) != 1 or _beside_amounts(text, in_question):
         return None
-    [named] = text.quantities
+    [quantity] = text.quantities
     loose = {UNIT_WORDS[token] for token in text.tokens if token in UNIT_WORDS}
-    return named if named.unit or len(loose) != 1 else Quantity(named.value, *loose)
+    return quantity if quantity.unit or len(loose) != 1 else Quantity(quantity.value, *loose)
 
 
 def _same_amounts(case: Case) -> bool:
@@ -197,25 +199,31 @@ def _same_amounts(case: Case) -> bool:
 def _answering(text: Text, question: Text) -> list[Quantity]:
     """The amounts of a text: to "How many miles an hour?", "20 miles an hour" is 20 miles."""
     units = "|".join(UNIT_WORDS.get(token, "-") for token in question.tokens)
-    return [Quantity(one.value, re.sub(rf"/(?:{units})$", "", one.unit)) for one in text.quantities]
+    return [Quantity(quantity.value, re.sub(rf"/(?:{units})$", "", quantity.unit)) for quantity in text.quantities]
 
 
 def _same_beside(case: Case) -> bool:
     """Whether reference and answer say the same beside their amounts, of which one, or each, has a unit."""
-    wanted, stated = case.reference.quantities, case.head.quantities
-    if not wanted or len(wanted) != len(stated) or (len(wanted) > 1 and not all(one.unit for one in wanted + stated)):
+    expected, stated = case.reference.quantities, case.head.quantities
+    if (
+        not expected
+        or len(expected) != len(stated)
+        or (len(expected) > 1 and not all(quantity.unit for quantity in expected + stated))
+    ):
         return False
-    given = case.question.stem_set
-    return _beside_amounts(case.reference, given) == _beside_amounts(case.head, given)
+    in_question = case.question.stem_set
+    return _beside_amounts(case.reference, in_question) == _beside_amounts(case.head, in_question)
 
 
-def _beside_amounts(text: Text, given: frozenset[str]) -> list[str]:
-    """The stems of what a text says beside its amounts and the `given` stems."""
-    counted, known = text.counted, given | SHELL_WORDS
+def _beside_amounts(text: Text, in_question: frozenset[str]) -> list[str]:
+    """The stems of what a text says beside its amounts and the stems `in_question`."""
+    counted, ignored = text.counted, in_question | SHELL_WORDS
     spelled = {i for number in counted.numbers for i in range(number.start, number.stop)}
-    rest = [counted.tokens[i] for i in counted.content if i not in spelled]
+    remaining = [counted.tokens[i] for i in counted.content if i not in spelled]
     return [
-        stem(token) for token in rest if token not in _BESIDE_AMOUNTS and known.isdisjoint((stem(token), lemma(token)))
+        stem(token)
+        for token in remaining
+        if token not in _BESIDE_AMOUNTS and ignored.isdisjoint((stem(token), lemma(token)))
     ]
 
 
@@ -255,11 +263,11 @@ _BUT = re.compile(r",?\s(?:but|however|although|yet|но|однако)\b,?\s*", 
 
 def _says_more(case: Case) -> bool:
     """Whether a sentence neither declines nor only repeats the question: "As an AI ... However, it is 5"."""
-    known = case.question.stem_set
+    question_stems = case.question.stem_set
     for sentence in sentences(case.answer.raw):
         for clause in _BUT.split(sentence):
             part = read(clause) if clause.strip() else case.question
-            if not is_refusal(part.normal) and sum(stem not in known for stem in part.said) > 1:
+            if not is_refusal(part.normal) and sum(stem not in question_stems for stem in part.said) > 1:
                 return True
     return False
 
@@ -295,13 +303,13 @@ def _right_after(case: Case) -> bool:
     asked_for = {lemma(token) for token in case.question.tokens}
     for part in _CLAUSE.split(case.answer.normal):
         clause = read(part)
-        wanted = tuple(clause.stems[i] for i in range(len(clause.stems)) if clause.stems[i] in case.reference.stems)
-        rest = clause.tokens[len(wanted) :]
-        if wanted != case.reference.stems or clause.stems[: len(wanted)] != wanted or _MILD & set(rest):
+        expected = tuple(clause.stems[i] for i in range(len(clause.stems)) if clause.stems[i] in case.reference.stems)
+        following = clause.tokens[len(expected) :]
+        if expected != case.reference.stems or clause.stems[: len(expected)] != expected or _MILD & set(following):
             continue
-        denied = len(rest) > 1 and rest[0] in AUXILIARIES and rest[1] in _DENYING
-        if denied and {lemma(token) for token in rest[2:] if token not in FUNCTION_WORDS} <= asked_for:
-            return case.answer.stems.count(wanted[0]) == 1
+        denied = len(following) > 1 and following[0] in AUXILIARIES and following[1] in _DENYING
+        if denied and {lemma(token) for token in following[2:] if token not in FUNCTION_WORDS} <= asked_for:
+            return case.answer.stems.count(expected[0]) == 1
     return False
 
 
@@ -313,24 +321,24 @@ _EXCLUDING = re.compile(
 
 def _excluded(case: Case) -> bool:
     """ "Anyone but Paris": the only mention of the reference is what the answer sets aside."""
-    wanted = [stem for stem in case.reference.content_stems if stem in case.answer.stem_set]
-    if not wanted or case.answer.stems.count(wanted[0]) != 1:
+    expected = [stem for stem in case.reference.content_stems if stem in case.answer.stem_set]
+    if not expected or case.answer.stems.count(expected[0]) != 1:
         return False
-    at = case.answer.stems.index(wanted[0])
-    return bool(_EXCLUDING.search(" ".join(case.answer.tokens[max(0, at - 1 - _FARTHEST) : at])))
+    position = case.answer.stems.index(expected[0])
+    return bool(_EXCLUDING.search(" ".join(case.answer.tokens[max(0, position - 1 - _FARTHEST) : position])))
 
 
 def _in_clause(case: Case) -> bool:
-    wanted = set(case.reference.content_stems)
-    if not wanted:
+    expected = set(case.reference.content_stems)
+    if not expected:
         return False
     clauses = [read(part) for part in _CLAUSE.split(case.answer.normal) if part.strip()]
-    holding = [clause for clause in clauses if wanted <= set(clause.stems)]
+    holding = [clause for clause in clauses if expected <= set(clause.stems)]
     mentions = case.answer.stems.count(case.reference.content_stems[0])
     if len(holding) != 1 or mentions != 1 or _MILD & set(holding[0].tokens):
         return False
-    at = min(i for i, stem in enumerate(holding[0].stems) if stem in wanted)
-    before = holding[0].tokens[max(0, at - 1 - _FARTHEST) : at]
+    position = min(i for i, stem in enumerate(holding[0].stems) if stem in expected)
+    before = holding[0].tokens[max(0, position - 1 - _FARTHEST) : position]
     # In Spanish "no" denies what follows it; in English it is a reply
     return bool(_DENYING & set(before)) or any(pair in _SPANISH_DENIALS for pair in pairwise(before))
 
@@ -344,16 +352,16 @@ def turns_round(case: Case) -> bool:
     >>> turns_round(Case.of(read("Where is it?"), read("north of the river"), read("south of the river")))
     True
     """
-    said, wanted = ([lemma(token) for token in text.plain] for text in (case.head, case.reference))
-    missing = set(wanted) - set(said)
+    stated, expected = ([lemma(token) for token in text.plain] for text in (case.head, case.reference))
+    missing = set(expected) - set(stated)
     if len(missing) != 1 or case.head.negated != case.reference.negated:
         return False
-    in_order = [word for word in said if word in wanted] == [word for word in wanted if word not in missing]
+    in_order = [word for word in stated if word in expected] == [word for word in expected if word not in missing]
     [word], raw = missing, case.head.raw
     return in_order and any(
         # In "inSouth Asia" only a blank is missing
         {word, other} in _OPPOSITES or (turned_round(word, other) and (other in raw or other.capitalize() in raw))
-        for other in {*said}.difference(wanted)
+        for other in {*stated}.difference(expected)
     )
 
 
@@ -403,17 +411,17 @@ def other_list(case: Case) -> bool:
     items = _items(case.reference.normal)
     if len(items) < 2 or len(case.reference.stems) > LONGEST_REFERENCE:
         return False
-    wanted_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
-    only_numbers = len(wanted_numbers) == len(items) and len(numbers) >= len(case.residue)
-    several = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
-    if not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
+    expected_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
+    only_numbers = len(expected_numbers) == len(items) and len(numbers) >= len(case.residue)
+    asks_list = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
+    if not (asks_list or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return False
-    stated, wanted = case.answer.stems, case.reference.stems
-    present = [any(occurs(one, stated) for one in item) for item in items]
-    others = [one for one in case.residue if not occurs(one, wanted)]
-    if len(stated) > len(wanted) + len(case.question.stems) or not (any(present) or numbers & wanted_numbers):
+    stated, expected = case.answer.stems, case.reference.stems
+    present = [any(occurs(word_stem, stated) for word_stem in item) for item in items]
+    extra_stems = [word_stem for word_stem in case.residue if not occurs(word_stem, expected)]
+    if len(stated) > len(expected) + len(case.question.stems) or not (any(present) or numbers & expected_numbers):
         return False
-    return (not others and not all(present)) or (only_numbers and numbers != wanted_numbers)
+    return (not extra_stems and not all(present)) or (only_numbers and numbers != expected_numbers)
 
 
 # References come again with every answer.
@@ -442,10 +450,10 @@ def _one_of_a_pair(case: Case) -> bool:
 
 def _other_measure(case: Case) -> bool:
     """Whether one of the amounts with units differs; of several, beside the same words."""
-    wanted, stated = case.reference.quantities, case.head.quantities
-    if len(wanted) != len(stated) or (len(wanted) > 1 and not _same_beside(case)):
+    expected, stated = case.reference.quantities, case.head.quantities
+    if len(expected) != len(stated) or (len(expected) > 1 and not _same_beside(case)):
         return False
-    pairs = zip(wanted, stated, strict=True)
+    pairs = zip(expected, stated, strict=True)
     return any(one.unit and other.comparable(one) and not other.near(one) for one, other in pairs)
 
 
@@ -472,18 +480,18 @@ def _beyond(case: Case) -> bool:
 
 def _other_amount(case: Case) -> bool:
     """Whether the reference is an amount, and no number that the answer adds to the question is that amount."""
-    wanted = only_quantity(case.reference, case.question.stem_set)
-    if wanted is None or not case.head.numbers or case.reference.negated != case.head.negated:
+    expected = only_quantity(case.reference, case.question.stem_set)
+    if expected is None or not case.head.numbers or case.reference.negated != case.head.negated:
         return False
-    given = {number.value for number in case.question.numbers} - {wanted.value}
+    given = {number.value for number in case.question.numbers} - {expected.value}
     named = [one for one in case.answer.quantities if one.value not in given]
     if len(named) != 1 or (case.reference.dates and case.answer.dates):
         # "6 feet (183 cm)" names one amount in two ways; years are left to the model
         return False
     [amount] = named
-    if not (amount.unit and wanted.unit) and any(_apart(amount, wanted, scale) for scale in _SCALES):
+    if not (amount.unit and expected.unit) and any(_apart(amount, expected, scale) for scale in _SCALES):
         return False
-    return (not amount.unit or not wanted.unit or amount.comparable(wanted)) and amount.differs(wanted)
+    return (not amount.unit or not expected.unit or amount.comparable(expected)) and amount.differs(expected)
 
 
 _SCALES, _LARGEST_IN_MILLIONS = (1e3, 1e6, 1e9), 1e5
@@ -497,9 +505,9 @@ def _apart(one: Quantity, other: Quantity, scale: float) -> bool:
 
 def _other_identifier(case: Case) -> bool:
     """Whether long tokens with digits differ, such as identifiers, in which every digit counts; or "12a" and "12b"."""
-    wanted = _identifiers(case.reference)
-    stated = _identifiers(case.answer) if wanted else wanted
-    if stated and wanted.isdisjoint(stated):
+    expected = _identifiers(case.reference)
+    stated = _identifiers(case.answer) if expected else expected
+    if stated and expected.isdisjoint(stated):
         return True
     letters, others = (dict(_LETTERED.findall(text.normal)) for text in (case.reference, case.answer))
     return any(number in others and others[number] != letter for number, letter in letters.items())
@@ -515,11 +523,11 @@ def other_version(case: Case) -> bool:
     >>> other_version(Case.of(read("Which version?"), read("1.10"), read("1.1")))
     True
     """
-    wanted, stated = (
+    expected, stated = (
         {digits(token): token for token in text.tokens if (digits(token) or 0) % 1}
         for text in (case.reference, case.answer)
     )
-    zeros_differ = any(stated.get(value, token) != token for value, token in wanted.items())
+    zeros_differ = any(stated.get(value, token) != token for value, token in expected.items())
     is_numbered = any(not _NUMBERED.isdisjoint(text.tokens) for text in (case.question, case.reference, case.answer))
     return zeros_differ and is_numbered and not any(one.unit for one in case.reference.quantities)
 
@@ -575,15 +583,15 @@ _LONGEST_VALUE, _MOST_ADDED = 4, 2
 
 def _stands_alone(case: Case, added: set[str]) -> bool:
     """Whether the words of the reference stand in the answer, in order, and are no part of a longer name."""
-    wanted, said = case.reference.plain, case.head.plain
+    expected, stated = case.reference.plain, case.head.plain
     capitals = {token for word in case.head.raw.split() if word[:1].isupper() for token in read(word).tokens}
-    for start in range(len(said) - len(wanted) + 1):
-        if said[start : start + len(wanted)] != wanted:
+    for start in range(len(stated) - len(expected) + 1):
+        if stated[start : start + len(expected)] != expected:
             continue
-        is_owned = bool(added) and said[max(0, start - 1) : start] in _OWNED
-        if is_owned or _acted_upon(case, said[:start]):
+        is_owned = bool(added) and stated[max(0, start - 1) : start] in _OWNED
+        if is_owned or _acted_upon(case, stated[:start]):
             continue
-        beside = (*said[max(0, start - 1) : start], *said[start + len(wanted) :][:1])
+        beside = (*stated[max(0, start - 1) : start], *stated[start + len(expected) :][:1])
         if not any(stem(token) in added and (not capitals or token in capitals) for token in beside):
             return True
     return False
@@ -608,23 +616,32 @@ def turned_pair(case: Case) -> bool:
     >>> turned_pair(Case.of(read("How did the match end?"), read("1:3"), read("3:1")))
     True
     """
-    wanted, stated = (set(_PAIR.findall(text.normal)) for text in (case.reference, case.answer))
-    return len(wanted) == 1 and not wanted & stated and any(pair[::-1] in stated for pair in wanted)
+    expected, stated = (set(_PAIR.findall(text.normal)) for text in (case.reference, case.answer))
+    return len(expected) == 1 and not expected & stated and any(pair[::-1] in stated for pair in expected)
 
 
 def other_order(case: Case) -> bool:
     """The answer has the words of the reference, with its two ends exchanged: "Ada beat Eve" for "Eve beat Ada"."""
-    wanted, said = case.reference.stems, case.head.stems
-    if not 3 <= len(wanted) <= _LONGEST_ORDER or len(wanted) != len(said) or wanted == said:
+    expected, stated = case.reference.stems, case.head.stems
+    if not 3 <= len(expected) <= _LONGEST_ORDER or len(expected) != len(stated) or expected == stated:
         return False
     tokens = case.reference.tokens
-    for first in range(1, len(wanted) - 1):
-        for last in range(first + 1, len(wanted)):
-            for stop in range(last + 1, len(wanted) + 1):
-                start, middle, end, rest = wanted[:first], wanted[first:last], wanted[last:stop], wanted[stop:]
-                if said != (*end, *middle, *start, *rest) or not _directed(tokens[first:last], case.reference):
+    for first_cut in range(1, len(expected) - 1):
+        for second_cut in range(first_cut + 1, len(expected)):
+            for third_cut in range(second_cut + 1, len(expected) + 1):
+                start, middle, end, remaining = (
+                    expected[:first_cut],
+                    expected[first_cut:second_cut],
+                    expected[second_cut:third_cut],
+                    expected[third_cut:],
+                )
+                if stated != (*end, *middle, *start, *remaining) or not _directed(
+                    tokens[first_cut:second_cut], case.reference
+                ):
                     continue
-                if _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[last])) and _exchanged(case, tokens[first:last]):
+                if _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[second_cut])) and _exchanged(
+                    case, tokens[first_cut:second_cut]
+                ):
                     return True
     return False
 
@@ -662,9 +679,9 @@ def relative(case: Case) -> bool:
     >>> relative(Case.of(read("Who wrote it?"), read("Ada Brown's brother"), read("Ada Brown")))
     True
     """
-    said = [token for token in case.head.plain if token not in _OWNING]
-    around = {token for token in said if stem(token) not in case.reference.stem_set}
-    owned = not _OWNING.isdisjoint(case.head.tokens) and len(said) == len(case.reference.content_stems) + 1
+    stated = [token for token in case.head.plain if token not in _OWNING]
+    around = {token for token in stated if stem(token) not in case.reference.stem_set}
+    owned = not _OWNING.isdisjoint(case.head.tokens) and len(stated) == len(case.reference.content_stems) + 1
     return owned and len(around) == 1 and around <= _RELATIVES.difference(case.question.tokens)
 
 
@@ -674,22 +691,26 @@ def other_variant(case: Case) -> bool:
     >>> other_variant(Case.of(read("Which state?"), read("West Virginia"), read("Virginia")))
     True
     """
-    known = FUNCTION_WORDS.union(case.question.tokens)
-    named = tuple([token for token in case.head.plain if token not in known and stem(token) not in SHELL_WORDS])
-    return _is_changed(case.reference.plain, case.head, known) or _is_changed(named, case.reference, known)
+    ignored = FUNCTION_WORDS.union(case.question.tokens)
+    name_tokens = tuple([token for token in case.head.plain if token not in ignored and stem(token) not in SHELL_WORDS])
+    return _is_changed(case.reference.plain, case.head, ignored) or _is_changed(name_tokens, case.reference, ignored)
 
 
 _BEFORE_NAMES, _BEHIND_NAMES = word_list("before_names"), word_list("behind_names")
 
 
-def _is_changed(name: tuple[str, ...], text: Text, known: frozenset[str]) -> bool:
+def _is_changed(name: tuple[str, ...], text: Text, ignored: frozenset[str]) -> bool:
     """Whether a name stands in a text, and everywhere beside a word that makes it another name."""
     # In "12 Euro pro Tag" it is a preposition
     words = [word for word in text.raw.split() if word[:1].isupper() or text.raw.islower()]
-    names = frozenset(read(" ".join(words)).tokens) - known
-    said = ("", *text.plain, "")
-    runs = [at for at in range(1, len(said) - len(name)) if said[at : at + len(name)] == name]
-    beside = [{said[at - 1]} & _BEFORE_NAMES or {said[at + len(name)]} & _BEHIND_NAMES for at in runs]
+    names = frozenset(read(" ".join(words)).tokens) - ignored
+    stated = ("", *text.plain, "")
+    runs = [
+        position for position in range(1, len(stated) - len(name)) if stated[position : position + len(name)] == name
+    ]
+    beside = [
+        {stated[position - 1]} & _BEFORE_NAMES or {stated[position + len(name)]} & _BEHIND_NAMES for position in runs
+    ]
     return bool(runs) and all(names & changing for changing in beside)
 
 
@@ -699,32 +720,39 @@ def other_name(case: Case) -> bool:
     names = case.reference.raw.strip(" .").split()
     if len(names) != 2 or len(case.answer.tokens) > _LONGEST_ANSWER or not all(map(_is_name, names)):
         return False
-    first, last = (read(name).tokens for name in names)
+    first_name, last_name = (read(name).tokens for name in names)
     # Not "Munich, Bavaria"
-    if not names[0].isalpha() or len(first) != 1 or len(last) != 1 or {*first, *last} & set(case.question.tokens):
+    if (
+        not names[0].isalpha()
+        or len(first_name) != 1
+        or len(last_name) != 1
+        or {*first_name, *last_name} & set(case.question.tokens)
+    ):
         return False
     first_stem, last_stem = case.reference.stems
     has_first, has_last = (_resembles(name, case.answer.stem_set) for name in (first_stem, last_stem))
     if has_first == has_last:
         return False
     words = case.answer.raw.split()
-    kept = last[0] if has_last else first[0]
+    kept_name = last_name[0] if has_last else first_name[0]
     pairs = pairwise(words if has_last else words[::-1])
-    return any(read(beside).tokens[:1] == (kept,) and _is_other_name(other, case) for other, beside in pairs)
+    return any(
+        read(beside).tokens[:1] == (kept_name,) and _is_other_name(other_word, case) for other_word, beside in pairs
+    )
 
 
 _LONGEST_ANSWER = 30
 
 
-def _resembles(stem: str, others: frozenset[str]) -> bool:
+def _resembles(stem: str, answer_stems: frozenset[str]) -> bool:
     """Whether a stem may be another form of one of the others: "Ben" of "Benjamin" too."""
-    for other in others:
-        similarity = alike(stem, other)
+    for answer_stem in answer_stems:
+        similarity = alike(stem, answer_stem)
         # "Stephen" and "Steven", but not "Clara" and "Sara"
-        begins_alike = stem[:2] == other[:2] or stem.isascii() != other.isascii()
+        begins_alike = stem[:2] == answer_stem[:2] or stem.isascii() != answer_stem.isascii()
         if similarity >= HIT or (similarity > 0 and begins_alike):
             return True
-        if other.startswith(stem) or (stem.startswith(other) and len(other) > 1):
+        if answer_stem.startswith(stem) or (stem.startswith(answer_stem) and len(answer_stem) > 1):
             return True
     return False
 

@@ -53,27 +53,29 @@ class _Case:
     @classmethod
     def of(cls, sample: Sample) -> _Case:
         texts = sample.usable_references
-        given = merged(sample.facts)
-        closed = any(says_yes_or_no(text) for _, text in texts)
-        question = Asked.of(sample.question, closed=closed)
+        facts = merged(sample.facts)
+        is_closed = any(says_yes_or_no(text) for _, text in texts)
+        question = Asked.of(sample.question, closed=is_closed)
         answer = sample.answer or ""
         references = (
-            [tuple(Claim.of(Fact(fact), question) for fact in given)]
-            if given
-            else [_claims(text, sample.question, closed=closed) for _, text in texts]
+            [tuple(Claim.of(Fact(fact), question) for fact in facts)]
+            if facts
+            else [_claims(text, sample.question, closed=is_closed) for _, text in texts]
         )
-        indices = (None,) if given else tuple(index for index, _ in texts)
-        whole = claims_of(facts_of(answer, sample.question), question)
-        theirs = refined(whole, (claim for ours in references for claim in ours), question)
-        links = tuple(Links.of(question, ours, theirs) for ours in references)
-        shown = given or tuple(text for _, text in texts)
-        depth = out_of_depth(read(sample.question or ""), read(answer), map(read, shown), load().limits)
-        return cls(theirs, not theirs and is_refusal(normalise(answer)), indices, links, depth)
+        indices = (None,) if facts else tuple(index for index, _ in texts)
+        whole_claims = claims_of(facts_of(answer, sample.question), question)
+        answer_claims = refined(
+            whole_claims, (claim for reference_claims in references for claim in reference_claims), question
+        )
+        links = tuple(Links.of(question, reference_claims, answer_claims) for reference_claims in references)
+        reference_texts = facts or tuple(text for _, text in texts)
+        depth = out_of_depth(read(sample.question or ""), read(answer), map(read, reference_texts), load().limits)
+        return cls(answer_claims, not answer_claims and is_refusal(normalise(answer)), indices, links, depth)
 
     def outcome(self) -> Outcome:
         """The outcome, with the counts, the matching and the status of each fact."""
         comparisons = tuple(links.comparison(index) for index, links in enumerate(self.links))
-        facts = [[claim.fact.text for claim in links.ours] for links in self.links]
+        facts = [[claim.fact.text for claim in links.expected] for links in self.links]
         answer = tuple(claim.fact.text for claim in self.answer)
         outcome = outcome_of(Matches(answer, self.abstained, comparisons), facts, self.indices)
         if not self.depth or not isinstance(outcome, Scored):
