@@ -65,8 +65,8 @@ def asked_about(metric: JudgeMetric | None, sample: Sample, keys: Sequence[str],
                     # What a fallback was asked in another run is in the ledger too
                     if expected.request.key in requests:
                         requests[expected.request.key] = expected.request
-    found = []
+    asked = []
     for key, request in requests.items():
-        if own := tuple(calls([key])):
-            found.append(Asked(request.system if request else "", request.user if request else "", own))
-    return found
+        if calls_of_request := tuple(calls([key])):
+            asked.append(Asked(request.system if request else "", request.user if request else "", calls_of_request))
+    return asked

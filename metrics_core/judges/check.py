@@ -182,13 +182,13 @@ def asked_before(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> list[
     with ledger_calls(asking.access.ledger) as calls_of:
         earlier = [call for call in calls_of(keys) if call["run"] != asking.access.run]
     usable = {call["request_key"] for call in earlier if call["status"] == "usable"}
-    kept = [
+    known_questions = [
         question
         for question, calls in zip(questions, calls_by_question, strict=True)
         if calls and all(call.exact and call.request.key in usable for call in calls)
     ]
     # Evenly, so that there are some of each verdict
-    return kept[:: max(1, -(-len(kept) // N_AGAIN))]
+    return known_questions[:: max(1, -(-len(known_questions) // N_AGAIN))]
 
 
 def _asked(asking: JudgeMetric, questions: Sequence[KnownAnswer], again: str = "") -> dict[KnownAnswer, Measurement]:
@@ -261,7 +261,7 @@ def groups_of(questions: Sequence[KnownAnswer]) -> list[Group]:
     groups = [Group(*verdict) for verdict in verdicts]
     groups += [
         Group(least, most, orders=True)
-        for least, most in sorted({(q.least, q.most) for q in questions if q.name == ORDER})
+        for least, most in sorted({(question.least, question.most) for question in questions if question.name == ORDER})
     ]
     scripts = sorted({question.script for question in questions} - {""})
     if len(scripts) > 1:
@@ -319,8 +319,8 @@ def described(question: KnownAnswer, value: float, *, of_data: bool) -> str:
     reference = sample.references[0] if sample.references else ""
     texts = {"question": sample.question, "reference": reference, "answer": sample.answer}
     parts = [f"{label}: {cut(one_line(text), _LONGEST_TEXT)}" for label, text in texts.items() if text]
-    shown = f": {' | '.join(parts)}" if of_data or not question.script else ""
-    return f"{question.name}{shown}; expected {in_words(question.least, question.most)}, replied {value:g}"
+    texts_shown = f": {' | '.join(parts)}" if of_data or not question.script else ""
+    return f"{question.name}{texts_shown}; expected {in_words(question.least, question.most)}, replied {value:g}"
 
 
 def wrong_replies(check: JudgeCheck, *, of_data: bool) -> list[str]:

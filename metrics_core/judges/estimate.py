@@ -49,16 +49,16 @@ def estimate_cost(
             for call in calls:
                 counter.add(call, in_batch=metric.judge.batch)
         # Judges that need not be asked about rows are not checked
-        of_rows = counter.calls
-        if of_rows or not n_samples:
+        row_calls = counter.calls
+        if row_calls or not n_samples:
             for _, asking in metric.alone():
-                first = [question.sample for question in questions]
-                for call in chain.from_iterable(asking.expected(first, ledger.reply)):
+                check_calls = asking.expected([question.sample for question in questions], ledger.reply)
+                for call in chain.from_iterable(check_calls):
                     counter.add(call)
                 # Those that are made again; a judge that has changed is asked more
-                again = [question.sample for question in asked_before(asking, questions)]
-                for call in chain.from_iterable(asking.expected(again, ledger.reply)):
+                repeated_samples = [question.sample for question in asked_before(asking, questions)]
+                for call in chain.from_iterable(asking.expected(repeated_samples, ledger.reply)):
                     counter.add(replace(call, request=replace(call.request, again="again")))
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
-    return counter.cost(metric.name, n_samples, offline, checks=counter.calls - of_rows)
+    return counter.cost(metric.name, n_samples, offline, checks=counter.calls - row_calls)

@@ -348,35 +348,38 @@ def _links(
     for row in entries:
         identifier = _text(row, "id")
         for name, links in (("equivalent", equivalent), ("contradicted_by", contradicted)):
-            named = _list(row, name, str, of="texts")
-            problems += _misuse(f"{name} of {_shown([identifier])}", named, positions, complete=False)
-            links[identifier] = {positions[i] for i in named if i in positions}
-        both = equivalent[identifier] & contradicted[identifier]
-        if both:
-            named = [i for i, position in positions.items() if position in both]
-            problems.append(f"{_shown([identifier])} is both equivalent to and contradicted by {_shown(named)}")
+            identifiers = _list(row, name, str, of="texts")
+            problems += _misuse(f"{name} of {_shown([identifier])}", identifiers, positions, complete=False)
+            links[identifier] = {positions[i] for i in identifiers if i in positions}
+        if in_both := equivalent[identifier] & contradicted[identifier]:
+            identifiers = [i for i, position in positions.items() if position in in_both]
+            problems.append(f"{_shown([identifier])} is both equivalent to and contradicted by {_shown(identifiers)}")
     _check(problems)
     return equivalent, contradicted
 
 
-def _misuse(where: str, named: Sequence[str], known: Mapping[str, object], *, complete: bool) -> list[str]:
+def _misuse(
+    list_name: str, identifiers: Sequence[str], known_ids: Mapping[str, object], *, complete: bool
+) -> list[str]:
     """What is wrong with the ids that a list names; a complete list must name every known one."""
-    counts = Counter(named)
-    wrong = {
+    counts = Counter(identifiers)
+    wrong_by_problem = {
         "names more than once": [i for i, count in counts.items() if count > 1],
-        "names unknown": [i for i in counts if i not in known],
-        "lacks": [i for i in known if i not in counts] if complete else [],
+        "names unknown": [i for i in counts if i not in known_ids],
+        "lacks": [i for i in known_ids if i not in counts] if complete else [],
     }
-    return [f"{where} {what} {_shown(identifiers)}" for what, identifiers in wrong.items() if identifiers]
+    return [
+        f"{list_name} {problem} {_shown(wrong_ids)}" for problem, wrong_ids in wrong_by_problem.items() if wrong_ids
+    ]
 
 
 def _shown(identifiers: Sequence[str]) -> str:
     proper = [i for i in identifiers if _ID.fullmatch(i)]
-    others = len(identifiers) - len(proper[:_LONGEST_LIST])
-    if not others:
+    n_others = len(identifiers) - len(proper[:_LONGEST_LIST])
+    if not n_others:
         return ", ".join(proper)
-    rest = f"{others} other id{'s' if others > 1 else ''}"
-    return f"{', '.join(proper[:_LONGEST_LIST])} and {rest}" if proper else rest
+    remaining = f"{n_others} other id{'s' if n_others > 1 else ''}"
+    return f"{', '.join(proper[:_LONGEST_LIST])} and {remaining}" if proper else remaining
 
 
 def _check(problems: Sequence[str]) -> None:

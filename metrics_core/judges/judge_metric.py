@@ -152,21 +152,21 @@ class JudgeMetric(Metric):
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:2|t:0|seed:0|blank:zero`,
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
-        before = f"{self.name}|v{self.version}|judge:"
-        after = f"{self.also_signed}|blank:{self.blank_answer}"
+        start = f"{self.name}|v{self.version}|judge:"
+        end = f"{self.also_signed}|blank:{self.blank_answer}"
         options = self.judge
         if options.offline:
-            return f"{before}{self.offline_signature()}{after}"
+            return f"{start}{self.offline_signature()}{end}"
         n_judges = len(options.judges)
         models = options.all_models()
         labels = [model.label for model in models]
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        signature = f"{before}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
+        signature = f"{start}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
 
         # Temperature and seed as far as the judges take them, in their order where they differ
-        taken = [provider.sampling_of(model.model) for model in models[:n_judges]]
+        parameters_by_model = [provider.sampling_of(model.model) for model in models[:n_judges]]
         for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
-            values = [value if name in parameters else "-" for parameters in taken]
+            values = [value if name in parameters else "-" for parameters in parameters_by_model]
             if value in values:
                 signature += f"|{short}:{','.join(values) if '-' in values else value}"
 
@@ -183,7 +183,7 @@ class JudgeMetric(Metric):
             signature += f"|jury:{options.jury}|repeats:{options.repeats}"
         if self.accepted_error:
             signature += f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}"
-        return signature + after
+        return signature + end
 
     @property
     def also_signed(self) -> str:
@@ -203,8 +203,8 @@ class JudgeMetric(Metric):
             LedgerError: the ledger cannot be used.
         """
         started, signature = time.perf_counter(), self.signature
-        local = [self.without_judge(sample) for sample in samples]
-        pending = [sample for sample, decided in zip(samples, local, strict=True) if decided is None]
+        local_outcomes = [self.without_judge(sample) for sample in samples]
+        pending = [sample for sample, outcome in zip(samples, local_outcomes, strict=True) if outcome is None]
         if not pending:
             judged = []
         elif self.judge.offline:
@@ -217,17 +217,17 @@ class JudgeMetric(Metric):
             ]
         else:
             judged = _judged_by_models(self, pending)
-        rest = iter(judged)
+        judged_in_order = iter(judged)
         return [
-            next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)
-            for sample, decided in zip(samples, local, strict=True)
+            next(judged_in_order) if outcome is None else Measurement(sample.sample_id, self.name, signature, outcome)
+            for sample, outcome in zip(samples, local_outcomes, strict=True)
         ]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
-        decided = degenerate(sample, self.fields, self.blank_answer)
-        if decided is not None:
-            return decided
+        outcome = degenerate(sample, self.fields, self.blank_answer)
+        if outcome is not None:
+            return outcome
         index = identical_reference(sample)
         if index is None:
             return None
@@ -235,8 +235,10 @@ class JudgeMetric(Metric):
         if not self.judge.offline:
             # What differs in case may be a unit or an abbreviation: a language model is asked
             answer = sample.answer or ""
-            alike = [text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)]
-            if all(differ_in_case(answer, text) for text in alike):
+            equal_references = [
+                text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)
+            ]
+            if all(differ_in_case(answer, text) for text in equal_references):
                 return None
         elif doubt := self.doubt_of_repeated(sample, index):
             details[OUT_OF_DEPTH] = doubt
@@ -297,10 +299,10 @@ def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: 
     ('openai/m', 1, 0.7, '{"reference": "Paris"}')
     """
     user = f"{fenced(fields)}\nReply with the JSON object only."
-    named = f"{prompt.name}@{prompt.version}"
+    prompt_id = f"{prompt.name}@{prompt.version}"
     effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
     return Request(
-        judge.label, named, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
+        judge.label, prompt_id, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
         repeat, effort, options.extras,
     )  # fmt: skip
 
@@ -320,19 +322,19 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     check_environment(options.extra_headers)
     provider.check(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
-        taken = provider.sampling_of(judge.model)
-        known = provider.abilities(judge.model)
-        if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
-            remedy = "set a temperature, such as .7" if "temperature" in taken else "ask several judges instead"
+        sampling = provider.sampling_of(judge.model)
+        abilities = provider.abilities(judge.model)
+        if options.repeats > 1 and "seed" not in sampling and not (options.temperature and "temperature" in sampling):
+            remedy = "set a temperature, such as .7" if "temperature" in sampling else "ask several judges instead"
             raise UserError(f"judge {judge.label} takes no seed, so its repeats would be one question; {remedy}")
-        if options.batch and known.provider not in BATCHING:
+        if options.batch and abilities.provider not in BATCHING:
             raise UserError(
-                f"judge {judge.label}: batches are not sent to {known.provider}, but only to "
+                f"judge {judge.label}: batches are not sent to {abilities.provider}, but only to "
                 f"{', '.join(sorted(BATCHING))}; leave --batch out"
             )
-        if options.temperature and "temperature" not in taken:
+        if options.temperature and "temperature" not in sampling:
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
-        if options.reasoning_effort != "default" and "reasoning_effort" not in known.parameters:
+        if options.reasoning_effort != "default" and "reasoning_effort" not in abilities.parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
 
 
@@ -372,7 +374,7 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
     trial, options, signature = metric.trial, metric.judge, metric.signature
     models, n_judges = options.all_models(metric.access.api_key), len(options.judges)
     progress = runtime.Progress(metric.name, "samples", len(samples))
-    own = {sample.sample_id for sample in samples}
+    own_ids = {sample.sample_id for sample in samples}
 
     async def vote_of(client: Client, sample: Sample, model: ModelRef, repeat: int) -> Vote:
         """The vote of a model on a sample, or why there is none."""
@@ -396,7 +398,7 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
             outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(sorted(stand_ins))})
         bill = Bill.total([vote.bill for vote in votes])
         # An answer of the trial may be that of another shard, whose replies come from the ledger
-        if sample.sample_id in own:
+        if sample.sample_id in own_ids:
             progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
         incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return Measurement(
@@ -413,10 +415,10 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
         # All that is asked has to be there before a batch can be sent.
         at_once = len(samples) if options.batch else options.concurrency
 
-        async def ask(asked: Sequence[Sample], of_trial: bool) -> list[Measurement]:
+        async def ask(asked_samples: Sequence[Sample], of_trial: bool) -> list[Measurement]:
             # Whether the trial holds has to be known before a batch is sent
-            by = client.unbatched() if of_trial else client
-            return await runtime.each(asked, partial(measured, by), at_once)
+            asking_client = client.unbatched() if of_trial else client
+            return await runtime.each(asked_samples, partial(measured, asking_client), at_once)
 
         if trial is None:
             return await ask(samples, False)
@@ -438,41 +440,45 @@ async def _judged_in_cascade(
     """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
     field = metric.main.name
     keys = [key_of(sample) for sample in samples]
-    drawn = trial.drawn
+    trial_samples = trial.drawn
     by_trial: dict[str, Measurement] = {}
     cheap_decides = False
-    if drawn:
+    if trial_samples:
         # What the dear judge says of the answers of the trial
         n_different = 0
-        for sample, by_dear, by_cheap in zip(drawn, await dear(drawn, True), metric.cheap(drawn), strict=True):
+        for sample, by_dear, by_cheap in zip(
+            trial_samples, await dear(trial_samples, True), metric.cheap(trial_samples), strict=True
+        ):
             agrees = by_cheap is not None and by_dear.values.get(field) == by_cheap.values[field]
             by_trial[key_of(sample)] = _signed(by_dear, SAME if agrees else OTHER)
             n_different += not agrees
-        cheap_decides = holds(trial.candidates, len(drawn), n_different, metric.accepted_error)
+        cheap_decides = holds(trial.candidates, len(trial_samples), n_different, metric.accepted_error)
 
         # Every shard of a run comes by here, and one of them says so
-        if key_of(drawn[0]) in keys:
+        if key_of(trial_samples[0]) in keys:
             decides = "nothing, and the judge is asked about all"
             if cheap_decides:
-                decides = f"{trial.candidates - len(drawn):,} answers"
+                decides = f"{trial.candidates - len(trial_samples):,} answers"
             _log.log(
                 logging.INFO if cheap_decides else logging.WARNING,
-                f"{metric.name}: the cascade decides {decides}: on {n_different:,} of the {len(drawn):,} that "
+                f"{metric.name}: the cascade decides {decides}: on {n_different:,} of the {len(trial_samples):,} that "
                 f"were tried, the judge says otherwise than the offline judge "
                 f"({metric.accepted_error:.3g} of its verdicts may be wrong)",
             )
 
     # Those of the trial, then what the cheap judge is sure of, and the rest
-    decided: list[Measurement | None] = [by_trial.get(key) for key in keys]
+    verdicts: list[Measurement | None] = [by_trial.get(key) for key in keys]
     if cheap_decides:
         for index, verdict in enumerate(metric.cheap(samples)):
-            if decided[index] is None and verdict is not None:
-                decided[index] = _signed(verdict, OFFLINE_DECIDED)
-    pending = [sample for sample, verdict in zip(samples, decided, strict=True) if verdict is None]
-    rest = iter(await dear(pending, False))
+            if verdicts[index] is None and verdict is not None:
+                verdicts[index] = _signed(verdict, OFFLINE_DECIDED)
+    pending = [sample for sample, verdict in zip(samples, verdicts, strict=True) if verdict is None]
+    judged_in_order = iter(await dear(pending, False))
     return [
-        _signed(next(rest), JUDGE_DECIDED) if verdict is None else verdict._replace(sample_id=sample.sample_id)
-        for sample, verdict in zip(samples, decided, strict=True)
+        _signed(next(judged_in_order), JUDGE_DECIDED)
+        if verdict is None
+        else verdict._replace(sample_id=sample.sample_id)
+        for sample, verdict in zip(samples, verdicts, strict=True)
     ]
 
 

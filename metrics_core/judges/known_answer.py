@@ -116,10 +116,10 @@ def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
     (34, 6)
     """
     pools = _pools(samples)
-    own = [Sample("", "", [reference], question) for question, reference in packaged("references").items()]
-    [own_rows] = _pools(own).values()
+    own_references = packaged("references").items()
+    [own_rows] = _pools(Sample("", "", [reference], question) for question, reference in own_references).values()
     questions: list[KnownAnswer] = []
-    for answers_of, match in ((_matching, 1.0), (_others, 0.0)):
+    for answers_of, match in ((_matching, 1.0), (_not_matching, 0.0)):
         of_verdict: list[KnownAnswer] = []
         for script, rows in pools.items():
             of_verdict += islice(_questions(answers_of, rows, match, script), _OF_VERDICT // len(pools))
@@ -129,8 +129,8 @@ def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
 
     # Every third wrong answer has an order to the judge behind it
     orders = cycle(packaged("orders"))
-    wrong = [index for index, question in enumerate(questions) if question.most == 0.0]
-    for index in wrong[::3]:
+    wrong_places = [index for index, question in enumerate(questions) if question.most == 0.0]
+    for index in wrong_places[::3]:
         question = questions[index]
         sample = replace(question.sample, answer=f"{question.sample.answer} {next(orders)}")
         questions[index] = replace(question, name=ORDER, sample=sample)
@@ -148,8 +148,8 @@ def _questions(
     script: str,
 ) -> Iterator[KnownAnswer]:
     # The first answer to every question before the second to any
-    in_turn = chain.from_iterable(zip_longest(*(answers_of(place, rows) for place in range(len(rows)))))
-    for name, row, answer in filter(None, in_turn):
+    answers = chain.from_iterable(zip_longest(*(answers_of(number, rows) for number in range(len(rows)))))
+    for name, row, answer in filter(None, answers):
         sample = Sample(f"generated: {name}", answer, row.references, row.question)
         if identical_reference(sample) is None:
             yield KnownAnswer(name, sample, match, match, script)
@@ -192,8 +192,8 @@ class _Row:
         """Whether a reference of the other question is surely no answer to this one."""
         if self.stems & other.stems or (self.has_number and other.has_number) or self.abbreviated or other.abbreviated:
             return False
-        mine, others = _stems(self.question), _stems(other.question)
-        return len(mine & others) < _ALIKE * min(len(mine), len(others))
+        stems, other_stems = _stems(self.question), _stems(other.question)
+        return len(stems & other_stems) < _ALIKE * min(len(stems), len(other_stems))
 
 
 def script_of(text: str) -> str:
@@ -223,17 +223,17 @@ def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
         rows = by_script.setdefault(row.script, {})
         rows.setdefault(row.question, row)
         if len(rows) > 2 * _POOL:
-            by_script[row.script] = {kept.question: kept for kept in _first(rows.values())}
-    pools = {script: _first(rows.values()) for script, rows in sorted(by_script.items()) if script}
+            by_script[row.script] = {kept_row.question: kept_row for kept_row in _first_by_reference(rows.values())}
+    pools = {script: _first_by_reference(rows.values()) for script, rows in sorted(by_script.items()) if script}
     largest = sorted(pools, key=lambda script: -len(pools[script]))[:_MOST_SCRIPTS]
     return {script: pools[script] for script in sorted(largest) if len(pools[script]) >= _FEWEST_ROWS}
 
 
-def _first(rows: Iterable[_Row]) -> list[_Row]:
-    first: dict[str, _Row] = {}
+def _first_by_reference(rows: Iterable[_Row]) -> list[_Row]:
+    row_by_reference: dict[str, _Row] = {}
     for row in sorted(rows, key=lambda row: row.order):
-        first.setdefault(row.reference, row)
-    return list(first.values())[:_POOL]
+        row_by_reference.setdefault(row.reference, row)
+    return list(row_by_reference.values())[:_POOL]
 
 
 @cache
@@ -243,25 +243,25 @@ def _sentences(script: str) -> tuple[str, str]:
     return sentences.get("is", ""), sentences.get("is_not", "")
 
 
-def _stated(answer: str, row: _Row, place: int) -> str:
+def _stated(answer: str, row: _Row, number: int) -> str:
     """An answer in a sentence, or after its question: in turn, so that the form says nothing of the verdict."""
     sentence, _ = _sentences(row.script)
-    in_sentence = sentence and place % 2 and len(words(answer)) <= _MOST_WORDS
+    in_sentence = sentence and number % 2 and len(words(answer)) <= _MOST_WORDS
     return sentence.format(answer) if in_sentence else f"{row.question} {answer}"
 
 
-def _matching(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
-    row = rows[place]
+def _matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
+    row = rows[number]
     if len(row.reference) <= _LONGEST_ANSWER:
-        yield "the reference, rephrased", row, _stated(row.reference, row, place)
-        yield "the reference, rephrased", row, _stated(row.reference, row, place + 1)
+        yield "the reference, rephrased", row, _stated(row.reference, row, number)
+        yield "the reference, rephrased", row, _stated(row.reference, row, number + 1)
 
 
-def _others(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
+def _not_matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
     """The answers that do not match: of neighbours, each begins with another kind."""
-    row = rows[place]
-    following = [*rows[place + 1 :], *rows[:place]]
-    answers = [*_changed(row, following, place)]
+    row = rows[number]
+    following = [*rows[number + 1 :], *rows[:number]]
+    answers = [*_changed(row, following, number)]
 
     # The reference, denied
     _, sentence = _sentences(row.script)
@@ -270,30 +270,29 @@ def _others(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
         answers.append(("the reference, denied", row, sentence.format(row.reference)))
 
     # That of the next question that it does not fit
-    for other in following:
-        if row.differs_from(other) and len(other.reference) <= _LONGEST_ANSWER:
-            answers.append(("another question's reference", row, _stated(other.reference, row, place)))
+    for other_row in following:
+        if row.differs_from(other_row) and len(other_row.reference) <= _LONGEST_ANSWER:
+            answers.append(("another question's reference", row, _stated(other_row.reference, row, number)))
             break
-    first = place % max(len(answers), 1)
-    yield from (*answers[first:], *answers[:first])
+    start = number % max(len(answers), 1)
+    yield from (*answers[start:], *answers[:start])
 
 
-def _changed(row: _Row, following: Sequence[_Row], place: int) -> Iterator[_Answer]:
+def _changed(row: _Row, following: Sequence[_Row], number: int) -> Iterator[_Answer]:
     """The reference with its only number, or the first half of its name, changed."""
-    numbers = _NUMBER.findall(row.reference)
-    if numbers:
+    if numbers := _NUMBER.findall(row.reference):
         # What is in brackets can be beside the point.
-        alone = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
+        is_single_number = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
         changed = _other_number(numbers[0])
-        if alone and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
-            yield "another number", row, _stated(row.reference.replace(numbers[0], changed), row, place)
+        if is_single_number and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
+            yield "another number", row, _stated(row.reference.replace(numbers[0], changed), row, number)
     elif name := _name(row.reference):
-        _, last = name
-        firsts = [other[0] for other in map(_name, (one.reference for one in following)) if other]
-        new = [other for other in firsts if not _stems(other) & row.stems]
+        _, last_name = name
+        first_names = [parts[0] for other_row in following if (parts := _name(other_row.reference))]
+        other_names = [first_name for first_name in first_names if not _stems(first_name) & row.stems]
         # Where the last name alone is a reference, the first one is beside the point.
-        if new and not any(_stems(text) <= _stems(last) for text in row.references):
-            yield "another name", row, _stated(f"{new[0]} {last}", row, place)
+        if other_names and not any(_stems(text) <= _stems(last_name) for text in row.references):
+            yield "another name", row, _stated(f"{other_names[0]} {last_name}", row, number)
 
 
 def _other_number(number: str) -> str:
@@ -302,10 +301,10 @@ def _other_number(number: str) -> str:
     >>> [_other_number(number) for number in ("1994", "7", "120.5", "0.3")]
     ['1934', '2', '520.5', '4.3']
     """
-    place = 2 if _YEAR.fullmatch(number) else 0
-    digit = int(number[place])
-    other = (digit + 4) % 10 if place else (digit + 3) % 9 + 1
-    return f"{number[:place]}{other}{number[place + 1 :]}"
+    position = 2 if _YEAR.fullmatch(number) else 0
+    digit = int(number[position])
+    new_digit = (digit + 4) % 10 if position else (digit + 3) % 9 + 1
+    return f"{number[:position]}{new_digit}{number[position + 1 :]}"
 
 
 def _name(text: str) -> tuple[str, str] | None:

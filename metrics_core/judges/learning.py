@@ -48,8 +48,8 @@ class Learned:
     gain: PairedDifference
 
 
-def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, most: int) -> Learned:
-    """Choose `most` examples for `rubric` from `rows`, and measure on other rows what they change.
+def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_examples: int) -> Learned:
+    """Choose `n_examples` examples for `rubric` from `rows`, and measure on other rows what they change.
 
     A few sets are tried, drawn first from what the judge got wrong, with both verdicts in turn; the examples that the
     rubric has are one of the sets. Without a gain on other rows, with an interval above 0, the rubric stays as it is.
@@ -79,34 +79,34 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, most: in
         for number in range(_SETS):
             order = rng.permutation(inside)
             # The first set has what was got wrong before anything else; the others mix.
-            wrong = agreed[order] == 0
-            order = order[np.argsort(~wrong if number == 0 else ~wrong & (rng.random(len(order)) < 0.5), kind="stable")]
-            taken = _in_turn(rows, order.tolist(), most)
-            others = [index for index in rng.permutation(inside).tolist() if index not in taken][:_MOST_TRIED]
-            if not others:
+            error = agreed[order] == 0
+            order = order[np.argsort(~error if number == 0 else ~error & (rng.random(len(order)) < 0.5), kind="stable")]
+            chosen_rows = _in_turn(rows, order.tolist(), n_examples)
+            tested = [index for index in rng.permutation(inside).tolist() if index not in chosen_rows][:_MOST_TRIED]
+            if not tested:
                 continue
-            examples = tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in taken)
+            examples = tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in chosen_rows)
             tried = replace(rubric, examples=examples)
-            change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in others])) - agreed[others]
+            change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in tested])) - agreed[tested]
             # Never for a tie: what is there already needs no reason.
             if change.mean() > best_gain:
                 best, best_gain = tried, float(change.mean())
         return best
 
-    after = np.full(len(rows), np.nan)
+    agreed_new = np.full(len(rows), np.nan)
     for fold in range(_FOLDS):
         inside = np.flatnonzero(folds != fold)
         chosen = chosen_from(inside)
-        held = np.flatnonzero(folds == fold)
-        after[held] = agreed[held] if chosen is rubric else _agreed(judge, chosen, [rows[index] for index in held])
-    both = np.isfinite(after)
+        test = np.flatnonzero(folds == fold)
+        agreed_new[test] = agreed[test] if chosen is rubric else _agreed(judge, chosen, [rows[index] for index in test])
+    judged_twice = np.isfinite(agreed_new)
     gain = paired_difference(
-        agreed[both], after[both], binary=True,
-        clusters=[rows[index].cluster for index in np.flatnonzero(both)],
+        agreed[judged_twice], agreed_new[judged_twice], binary=True,
+        clusters=[rows[index].cluster for index in np.flatnonzero(judged_twice)],
     )  # fmt: skip
     gains = gain.interval is not None and gain.interval.low > 0
     final = chosen_from(np.arange(len(rows))) if gains else rubric
-    return Learned(final, int(both.sum()), int((agreed == 0).sum()), gain)
+    return Learned(final, int(judged_twice.sum()), int((agreed == 0).sum()), gain)
 
 
 def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any:
@@ -120,18 +120,18 @@ def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any
     )
 
 
-def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], most: int) -> list[int]:
+def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], n_examples: int) -> list[int]:
     """The first indices of the order, of one verdict and another in turn, no cluster twice."""
     queues: dict[str, list[int]] = {}
     for index in order:
         queues.setdefault(rows[index].verdict, []).append(index)
-    taken: list[int] = []
+    chosen_rows: list[int] = []
     clusters: set[Hashable] = set()
-    while len(taken) < most and any(queues.values()):
+    while len(chosen_rows) < n_examples and any(queues.values()):
         for queue in queues.values():
             while queue and rows[queue[0]].cluster in clusters:
                 queue.pop(0)
-            if queue and len(taken) < most:
+            if queue and len(chosen_rows) < n_examples:
                 clusters.add(rows[queue[0]].cluster)
-                taken.append(queue.pop(0))
-    return taken
+                chosen_rows.append(queue.pop(0))
+    return chosen_rows

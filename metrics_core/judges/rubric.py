@@ -182,7 +182,7 @@ class Rubric:
     @property
     def columns(self) -> tuple[str, ...]:
         """The other columns of a row that its criteria and steps name as `{{column}}`, in order."""
-        texts = (*(one.text for one in self.criteria), *self.steps)
+        texts = (*(criterion.text for criterion in self.criteria), *self.steps)
         names = dict.fromkeys(name for text in texts for name in _COLUMN.findall(text))
         return tuple(name for name in names if name not in INPUTS)
 
@@ -205,7 +205,7 @@ class Rubric:
 
     @property
     def _content(self) -> dict[str, object]:
-        of_criteria = [one.content for one in self.criteria]
+        criteria = [criterion.content for criterion in self.criteria]
         examples = [
             {
                 **self.shown(example.sample),
@@ -216,7 +216,7 @@ class Rubric:
         ]
         content = {
             "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
-            **(of_criteria[0] if len(of_criteria) == 1 else {"criteria": of_criteria}),
+            **(criteria[0] if len(criteria) == 1 else {"criteria": criteria}),
             "steps": list(self.steps), "examples": examples,
         }  # fmt: skip
         return {key: value for key, value in content.items() if value}
@@ -232,14 +232,14 @@ class Rubric:
         Raises:
             ValueError: its conversation is none.
         """
-        conversation, others = sample.columns.get(COLUMN), sample.column_texts
+        conversation, other_columns = sample.columns.get(COLUMN), sample.column_texts
         texts: Mapping[str, object] = {
             "question": sample.question,
             "answer": sample.answer,
             "references": [text for _, text in sample.usable_references],
             "context": [text for text in sample.context if not is_blank(text)],
             "messages": turns(conversation) if "messages" in self.inputs and conversation else [],
-            **{name: others.get(name) for name in self.columns},
+            **{name: other_columns.get(name) for name in self.columns},
         }
         return {name: texts[name] for name in (*self.inputs, *self.columns)}
 
@@ -248,8 +248,8 @@ class Rubric:
         copy. So an example tests the judge as any other sample would. None: everything.
         """
         fields = None if sample is None else self.shown(sample)
-        others = tuple(one for one in self.examples if fields is None or self.shown(one.sample) != fields)
-        return _prompt(self if len(others) == len(self.examples) else replace(self, examples=others))
+        examples = tuple(example for example in self.examples if fields is None or self.shown(example.sample) != fields)
+        return _prompt(self if len(examples) == len(self.examples) else replace(self, examples=examples))
 
     def read(self, reply: str) -> tuple[Verdict, ...]:
         """The verdicts of a reply, by criterion.
@@ -264,12 +264,12 @@ class Rubric:
         reply_object = read_object(reply)
         verdicts = []
         for criterion in self.criteria:
-            within = reply_object if len(self.criteria) == 1 else reply_object.get(criterion.field.lower())
-            of_criterion = within if isinstance(within, dict) else {}
+            verdict_object = reply_object if len(self.criteria) == 1 else reply_object.get(criterion.field.lower())
+            of_criterion = verdict_object if isinstance(verdict_object, dict) else {}
             label = criterion.label(of_criterion.get("verdict"))
             if label is None:
-                of = f" of {criterion.field}" if len(self.criteria) > 1 else ""
-                raise Unreadable("unreadable", f"verdict{of} must be one of {', '.join(dict(criterion.scale))}")
+                field = f" of {criterion.field}" if len(self.criteria) > 1 else ""
+                raise Unreadable("unreadable", f"verdict{field} must be one of {', '.join(dict(criterion.scale))}")
             verdicts.append(Verdict(label, dict(criterion.scale)[label], reason_of(of_criterion)))
         return tuple(verdicts)
 
@@ -280,27 +280,27 @@ class Rubric:
 
 @cache
 def _prompt(rubric: Rubric) -> Prompt:
-    several = len(rubric.criteria) > 1
+    has_several = len(rubric.criteria) > 1
     schemas = {
         criterion.field: closed(
             reason={"type": "string"}, verdict={"type": "string", "enum": [label for label, _ in criterion.scale]}
         )
         for criterion in rubric.criteria
     }
-    schema = closed(**schemas) if several else next(iter(schemas.values()))
-    examples = "".join(_shown(rubric, one) for one in rubric.examples)
+    schema = closed(**schemas) if has_several else next(iter(schemas.values()))
+    examples = "".join(_shown(rubric, example) for example in rubric.examples)
     steps = "\n".join(f"{number}. {_named(step)}" for number, step in enumerate(rubric.steps, 1))
     reply = rubric.reply([one.scale[0][0] for one in rubric.criteria], "one short sentence")
     text = Template(prompt_text("rubric")).substitute(
         by=f"{len(rubric.criteria)} criteria, each by itself, which stand"
-        if several
+        if has_several
         else "one criterion, which stands",
-        them="the criteria" if several else "the criterion",
+        them="the criteria" if has_several else "the criterion",
         fields="; ".join([*(INPUTS[name] for name in rubric.inputs), *(f'"{one}", a text' for one in rubric.columns)]),
-        criteria="\n\n".join(_described(one, several=several) for one in rubric.criteria),
+        criteria="\n\n".join(_described(criterion, has_several) for criterion in rubric.criteria),
         steps=f"\n\n## Steps\n\nBefore you give a verdict, go through these steps:\n\n{steps}" if steps else "",
         reply=json.dumps(reply),
-        within=" in each object" * several,
+        within=" in each object" * has_several,
         examples=f"\n\n## Examples{examples}" if examples else "",
     )
     return Prompt(rubric.name, text, schema)
@@ -311,7 +311,7 @@ def _named(text: str) -> str:
     return _COLUMN.sub(r'"\1"', text)
 
 
-def _described(criterion: Criterion, *, several: bool) -> str:
+def _described(criterion: Criterion, several: bool) -> str:
     """A criterion and its verdicts, under headings of their own."""
     labels = [label for label, _ in criterion.scale]
     if criterion.scale == _YES_NO:
@@ -357,9 +357,8 @@ def _rubric(located: Located, source: str) -> Rubric:
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if value not in (None, "", [], {})}
     if isinstance(content, dict) and "criteria" in content:
-        file: _File = (several := _checked(_SeveralCriteria, content, located))
-        rows = enumerate(several.criteria)
-        criteria = [_checked(_Criterion, row, located, f"criteria[{number}]") for number, row in rows]
+        file: _File = (rubric_file := _checked(_SeveralCriteria, content, located))
+        criteria = [_checked(_Criterion, row, located, f"criteria[{n}]") for n, row in enumerate(rubric_file.criteria)]
     else:
         file = (one := _checked(_OneCriterion, content, located))
         criteria = [one]
@@ -370,26 +369,30 @@ def _rubric(located: Located, source: str) -> Rubric:
         tuple(Criterion(one.criterion.strip(), one.scale, one.field) for one in criteria),
         tuple(step.strip() for step in file.steps), summary=file.summary, source=source,
     )  # fmt: skip
-    if wrong := {"verdict", "reason", ""} & {*bare.columns}:
-        shown = f"{{{{{wrong.pop()}}}}}"
-        raise UserError(f"{located.where('')}: {shown} names no column that can be judged; rename the column")
+    if reserved := {"verdict", "reason", ""} & {*bare.columns}:
+        placeholder = f"{{{{{reserved.pop()}}}}}"
+        raise UserError(f"{located.where('')}: {placeholder} names no column that can be judged; rename the column")
     model, examples = _model_of_examples(bare), []
     for number, row in enumerate(file.examples):
         example = _checked(model, row, located, f"examples[{number}]")
-        given = example.model_dump(by_alias=True)
-        fields = {"answer": None, **{name: given[name] for name in bare.inputs if name != COLUMN}}
-        columns = {name: given[name] for name in (*bare.columns, COLUMN) if name in given}
+        fields_given = example.model_dump(by_alias=True)
+        fields = {"answer": None, **{name: fields_given[name] for name in bare.inputs if name != COLUMN}}
+        columns = {name: fields_given[name] for name in (*bare.columns, COLUMN) if name in fields_given}
         sample = Sample(f"example {number + 1}", columns=columns, **fields)
-        examples.append(Example(sample, given["verdict"], given["reason"]))
+        examples.append(Example(sample, fields_given["verdict"], fields_given["reason"]))
     return replace(bare, examples=tuple(examples))
 
 
-def _checked(model: type[M], content: object, located: Located, place: str = "") -> M:
+def _checked(model: type[M], content: object, located: Located, key_path: str = "") -> M:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        problems = [(".".join(filter(None, (place, *map(str, one["loc"][:1])))), one) for one in error.errors()]
-        lines = [f"{located.where(key)}: {f'{key}: ' * bool(key)}{_message(one, model)}" for key, one in problems]
+        problems = [
+            (".".join(filter(None, (key_path, *map(str, problem["loc"][:1])))), problem) for problem in error.errors()
+        ]
+        lines = [
+            f"{located.where(key)}: {f'{key}: ' * bool(key)}{_message(problem, model)}" for key, problem in problems
+        ]
         raise UserError("\n".join(lines)) from None
 
 
@@ -411,11 +414,11 @@ def _name(value: object) -> object:
 
 
 def _inputs(value: object) -> tuple[Input, ...]:
-    named = value if isinstance(value, list) else [value]
-    for name in named:
+    names = value if isinstance(value, list) else [value]
+    for name in names:
         if not (isinstance(name, str) and name in INPUTS):
             raise ValueError(f"{quoted(name)} cannot be judged; choose from {', '.join(INPUTS)}")
-    return tuple(name for name in INPUTS if name in named)
+    return tuple(name for name in INPUTS if name in names)
 
 
 def _scale(value: object) -> Scale:
@@ -485,7 +488,7 @@ def _model_of_examples(rubric: Rubric) -> Any:
     """What an example must have: the inputs of the rubric, and a verdict on the scale of each criterion."""
 
     def verdicts(value: object) -> tuple[str, ...]:
-        names = [one.field for one in rubric.criteria]
+        names = [criterion.field for criterion in rubric.criteria]
         if len(names) == 1:
             value = {names[0]: value}
         if not isinstance(value, dict) or value.keys() != set(names):
@@ -495,8 +498,8 @@ def _model_of_examples(rubric: Rubric) -> Any:
         labels = []
         for criterion in rubric.criteria:
             if (label := criterion.label(value[criterion.field])) is None:
-                given, scale = quoted(value[criterion.field]), ", ".join(dict(criterion.scale))
-                raise ValueError(f"{f'{criterion.field}: ' * (len(names) > 1)}{given} is not one of {scale}")
+                verdict_given, scale = quoted(value[criterion.field]), ", ".join(dict(criterion.scale))
+                raise ValueError(f"{f'{criterion.field}: ' * (len(names) > 1)}{verdict_given} is not one of {scale}")
             labels.append(label)
         return tuple(labels)
 
@@ -555,22 +558,22 @@ class RubricMetric(ModelMetric):
     @property
     def also_signed(self) -> str:
         """The scales. Their labels are in the prompt, but their values are not sent to the judge."""
-        return f"|scale:{';'.join(one.scale_text for one in self.rubric.criteria)}"
+        return f"|scale:{';'.join(criterion.scale_text for criterion in self.rubric.criteria)}"
 
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The examples. Each is left out of the prompt where it is asked about."""
         values = dict(self.rubric.scale)
         low, high = min(values.values()), max(values.values())
         # On a fine scale, people differ by a level too.
-        room = 0.0 if len(values) < 4 else (high - low) / (len(values) - 1)
+        tolerance = 0.0 if len(values) < 4 else (high - low) / (len(values) - 1)
         return tuple(
             KnownAnswer(
-                one.sample.sample_id,
-                one.sample,
-                max(low, values[one.verdict] - room),
-                min(high, values[one.verdict] + room),
+                example.sample.sample_id,
+                example.sample,
+                max(low, values[example.verdict] - tolerance),
+                min(high, values[example.verdict] + tolerance),
             )
-            for one in self.rubric.examples
+            for example in self.rubric.examples
         )
 
     def without_judge(self, sample: Sample) -> Outcome | None:
@@ -596,8 +599,8 @@ class RubricMetric(ModelMetric):
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question by the rubric."""
-        prompt, shown = self.rubric.prompt(sample), self.rubric.shown(sample)
-        return [request(prompt, shown, judge, repeat, self.judge)]
+        prompt, fields = self.rubric.prompt(sample), self.rubric.shown(sample)
+        return [request(prompt, fields, judge, repeat, self.judge)]
 
     def combined(self, votes: Sequence[Vote]) -> Outcome:
         """The outcome of all votes, each criterion decided by itself. It fails where one of them is not decided."""

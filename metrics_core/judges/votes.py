@@ -85,19 +85,19 @@ async def votes_of(
 
             # Where both failed, the reason names both
             if stand_in.lost:
-                why = f"; {stand_in.judge}: {stand_in.outcome.reason}"
-                outcome: Failed | Skipped = Skipped(f"{absent.outcome.reason}{why}")
+                reason = f"; {stand_in.judge}: {stand_in.outcome.reason}"
+                outcome: Failed | Skipped = Skipped(f"{absent.outcome.reason}{reason}")
                 if isinstance(absent.outcome, Failed):
-                    outcome = Failed(absent.outcome.code, f"{absent.outcome.message}{why}", bill.calls)
+                    outcome = Failed(absent.outcome.code, f"{absent.outcome.message}{reason}", bill.calls)
                 votes[lost[0]] = replace(absent, outcome=outcome, bill=bill)
                 continue
 
             # It has one vote, since the ledger keeps one reply of a model to a question: the others
             # that failed stay lost, so that the next fallback may vote for one of them
             votes[lost[0]] = replace(stand_in, stands_in=True, bill=bill)
-            of_others = FALLBACK_VOTED if isinstance(stand_in.outcome, Scored) else stand_in.outcome
+            outcome_of_others = FALLBACK_VOTED if isinstance(stand_in.outcome, Scored) else stand_in.outcome
             for index in lost[1:]:
-                votes[index] = replace(votes[index], judge=stand_in.judge, outcome=of_others)
+                votes[index] = replace(votes[index], judge=stand_in.judge, outcome=outcome_of_others)
         return votes
 
     by_repeat = await every(*map(of_repeat, range(repeats)))
@@ -122,15 +122,17 @@ def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Ou
     outcomes = [vote.outcome for vote in votes]
     if skipped := [outcome for outcome in outcomes if isinstance(outcome, Skipped)]:
         return skipped[0]
-    scored = sorted((o for o in outcomes if isinstance(o, Scored)), key=lambda outcome: outcome.values[main])
+    scored = sorted(
+        (outcome for outcome in outcomes if isinstance(outcome, Scored)), key=lambda outcome: outcome.values[main]
+    )
     if not scored and all(isinstance(outcome, Undefined) for outcome in outcomes):
         return outcomes[0]
     attempts = sum(outcome.attempts if isinstance(outcome, Failed) else 1 for outcome in outcomes)
     deciding = _deciding(scored, len(votes), jury, main)
     if deciding is None:
         absent = [vote for vote in votes if not isinstance(vote.outcome, Scored)]
-        first = f"{absent[0].judge}: {absent[0].outcome.reason}"
-        return Failed("missing_votes", f"{len(absent)} of {len(votes)} votes are missing; {first}", attempts)
+        first_missing = f"{absent[0].judge}: {absent[0].outcome.reason}"
+        return Failed("missing_votes", f"{len(absent)} of {len(votes)} votes are missing; {first_missing}", attempts)
     values = {name: fmean(outcome.values[name] for outcome in deciding) for name in deciding[0].values}
     ballots = [outcome.values[main] for outcome in scored]
     if jury == "majority" and binary and 0.0 < values[main] < 1.0:
@@ -152,10 +154,10 @@ def _deciding(scored: Sequence[Scored], votes: int, jury: Jury, main: str) -> Se
         return None if missing else scored
     middle = range((votes - 1) // 2, votes // 2 + 1)
     if not missing:
-        return [scored[place] for place in middle]
+        return [scored[position] for position in middle]
     # Were all missing votes the highest, the middle would be here; were they the lowest, `missing` further down.
-    places = [place for shift in (0, -missing) for place in (middle[0] + shift, middle[-1] + shift)]
-    if min(places) < 0 or max(places) >= len(scored):
+    positions = [position for shift in (0, -missing) for position in (middle[0] + shift, middle[-1] + shift)]
+    if min(positions) < 0 or max(positions) >= len(scored):
         return None
-    middle_votes = [scored[place] for place in places]
+    middle_votes = [scored[position] for position in positions]
     return middle_votes[:1] if len({outcome.values[main] for outcome in middle_votes}) == 1 else None
