@@ -140,29 +140,29 @@ def print_difference(found: Difference, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found))
+    show(f"{escape(found.old)} → {escape(found.new)}", *_difference_lines(found))
 
 
-def _what(found: Difference) -> Iterator[str]:
+def _difference_lines(difference: Difference) -> Iterator[str]:
     counts = {
-        "only in the old report": found.n_only_old,
-        "only in the new report": found.n_only_new,
-        "with a different question or different references": found.n_questions,
-        "with other facts": found.n_facts,
-        "with another answer": found.n_answers,
-        "with another label": found.n_labels,
+        "only in the old report": difference.n_only_old,
+        "only in the new report": difference.n_only_new,
+        "with a different question or different references": difference.n_questions,
+        "with other facts": difference.n_facts,
+        "with another answer": difference.n_answers,
+        "with another label": difference.n_labels,
     }
-    changes = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
-    yield f"samples: {found.n_common:,} in both; {changes or 'nothing differs'}"
+    changes = ", ".join(f"{n:,} {label}" for label, n in counts.items() if n)
+    yield f"samples: {difference.n_common:,} in both; {changes or 'nothing differs'}"
     for kind, name in _KINDS.items():
-        for one in (changed for changed in found.changed if changed.kind == kind):
-            yield f"{name}: {brief(one.what)}: {brief(one.old or 'none')} → {brief(one.new or 'none')}"
-    same = [name for kind, name in _KINDS.items() if all(changed.kind != kind for changed in found.changed)]
-    if same:
-        yield f"[dim]the same: {', '.join(same)}[/dim]"
-    for names, where in ((found.only_old, "old"), (found.only_new, "new")):
+        for change in (changed for changed in difference.changed if changed.kind == kind):
+            yield f"{name}: {brief(change.what)}: {brief(change.old or 'none')} → {brief(change.new or 'none')}"
+    unchanged = [name for kind, name in _KINDS.items() if all(changed.kind != kind for changed in difference.changed)]
+    if unchanged:
+        yield f"[dim]the same: {', '.join(unchanged)}[/dim]"
+    for names, side in ((difference.only_old, "old"), (difference.only_new, "new")):
         if names:
-            yield f"only in the {where} report: {escape(', '.join(names))}"
+            yield f"only in the {side} report: {escape(', '.join(names))}"
 
 
 _MOST_DATASETS = 20
@@ -170,39 +170,44 @@ _HISTORY = 80
 """The width of the table without the plot, which a narrower terminal leaves out."""
 
 
-def print_history(name: str, found: Mapping[str, Sequence[ReportPoint]], *, as_json: bool) -> None:
+def print_history(name: str, history: Mapping[str, Sequence[ReportPoint]], *, as_json: bool) -> None:
     """A field over reports: a table a data set, with the interval of each report drawn on one axis.
 
     Of more than `_MOST_DATASETS` data sets, one table has the newest report of each.
     """
     if as_json:
-        print_json({dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()})
+        print_json({dataset: [asdict(moment) for moment in moments] for dataset, moments in history.items()})
         return
-    if len(found) > _MOST_DATASETS:
-        points = [replace(one, release=f"{dataset}/{one.release}", methods=1) for dataset, (*_, one) in found.items()]
-        more = "all reports of a data set, and its gates: add --dataset NAME"
-        show(*_history(f"{name} in the newest report of each data set", points), more)
+    if len(history) > _MOST_DATASETS:
+        points = [
+            replace(newest, release=f"{dataset}/{newest.release}", methods=1)
+            for dataset, (*_, newest) in history.items()
+        ]
+        hint = "all reports of a data set, and its gates: add --dataset NAME"
+        show(*_history(f"{name} in the newest report of each data set", points), hint)
         return
-    for place, (dataset, moments) in enumerate(found.items()):
-        show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
+    for index, (dataset, moments) in enumerate(history.items()):
+        show(*([""] if index else []), *_history(f"{name} on {dataset}", moments))
 
 
 def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str]:
     table = tables.history(title, moments).without("data set", "status")
-    yield _drawn(table, [(one.mean, one.low, one.high) for one in moments])
-    if len({one.methods for one in moments}) > 1:
+    yield _with_plot(table, [(moment.mean, moment.low, moment.high) for moment in moments])
+    if len({moment.methods for moment in moments}) > 1:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
 
 
-def _drawn(table: Table, means: Sequence[_Ends]) -> Table:
+def _with_plot(table: Table, means: Sequence[_Ends]) -> Table:
     """The table with each interval drawn on one axis, which a narrow terminal leaves out."""
-    known = [end for one in means for end in one if end is not None]
-    if not known or not fits(_HISTORY + PLOT):
+    ends = [end for interval in means for end in interval if end is not None]
+    if not ends or not fits(_HISTORY + PLOT):
         return table
-    low, high = min(known), max(known)
+    low, high = min(ends), max(ends)
 
     axis = f"{low:.3f}{f'{high:.3f}':>{PLOT - 5}}"
-    rows = [(*row, drawn(*one, axis=(low, high), marks={})) for row, one in zip(table.rows, means, strict=True)]
+    rows = [
+        (*row, drawn(*interval, axis=(low, high), marks={})) for row, interval in zip(table.rows, means, strict=True)
+    ]
     return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
@@ -270,23 +275,23 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     from answerkey.tasks.traces.funnel import preview_table
 
     if as_json:
-        print_json([asdict(one) for one in previews])
+        print_json([asdict(preview) for preview in previews])
         return
-    lines = (line for one in previews for line in _taken(one))
+    lines = (line for preview in previews for line in _would_score(preview))
     show(preview_table(previews), *lines, "no judge was asked, and nothing was scored")
 
 
-def _taken(one: Preview) -> Iterator[Table | str]:
-    if not one.traces:
+def _would_score(preview: Preview) -> Iterator[Table | str]:
+    if not preview.traces:
         return
     head = ("trace", "time (UTC)", "answer")
     rows = [
         [cut(one_line(cell), _LONGEST) for cell in (trace.trace_id, trace.time or "", trace.answer or "")]
-        for trace in one.traces[:_FIRST]
+        for trace in preview.traces[:_FIRST]
     ]
-    yield Table(f"{one.rule} would score", head, rows, left=head, wrapped={"answer": 20})
-    if one.taken > _FIRST:
-        yield f"and {one.taken - _FIRST:,} more\n"
+    yield Table(f"{preview.rule} would score", head, rows, left=head, wrapped={"answer": 20})
+    if preview.taken > _FIRST:
+        yield f"and {preview.taken - _FIRST:,} more\n"
 
 
 def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> None:
@@ -297,7 +302,7 @@ def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> N
     from answerkey.tasks.traces.over_time import by_period
 
     table = by_period(f"{history.name} of {rule} by {by}", by, history.periods)
-    page = _drawn(table, [(one.mean, one.low, one.high) for one in history.periods])
+    page = _with_plot(table, [(one.mean, one.low, one.high) for one in history.periods])
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
     show(page, *(warning if "method" in table.head else []))
 

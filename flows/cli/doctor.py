@@ -108,26 +108,26 @@ def _bucket(home: Home) -> list[DoctorCheck]:
     """Whether this machine can do with a shared home what a run does: lock, write, read, remove; and has its time."""
     name = f"doctor/{uuid.uuid4().hex}"
     try:
-        with home.warehouse.claimed(name) as mine:
-            lock = DoctorCheck("lock", mine, "acquired and released" if mine else "another process has it")
+        with home.warehouse.claimed(name) as is_claimed:
+            lock = DoctorCheck("lock", is_claimed, "acquired and released" if is_claimed else "another process has it")
     except (UserError, Unreachable) as error:
         lock = DoctorCheck("lock", False, str(error))
     try:
-        before = time.time()
+        written_at = time.time()
         with home.store.atomic_write(name) as file:
             file.write_text(name, encoding="utf-8")
         with home.store.read(name) as stored:
-            same = stored.read() == name.encode()
-        [about] = home.store.files("doctor")
+            is_same = stored.read() == name.encode()
+        [file_info] = home.store.files("doctor")
         home.store.remove("doctor")
     except (UserError, Unreachable) as error:
         return [lock, DoctorCheck("files", False, str(error))]
     # Times of a bucket are whole seconds.
-    apart = max(0.0, before - 1 - about.written, about.written - time.time())
-    files = "written, read and removed" if same else "what was read is not what was written"
-    clock = f"{apart:.0f} s from the bucket's" if apart else "that of the bucket"
-    remedy = "" if apart < _APART_S else "; synchronise this machine's clock (NTP)"
-    return [lock, DoctorCheck("files", same, files), DoctorCheck("clock", apart < _APART_S, clock + remedy)]
+    difference = max(0.0, written_at - 1 - file_info.written, file_info.written - time.time())
+    files = "written, read and removed" if is_same else "what was read is not what was written"
+    clock = f"{difference:.0f} s from the bucket's" if difference else "that of the bucket"
+    remedy = "" if difference < _APART_S else "; synchronise this machine's clock (NTP)"
+    return [lock, DoctorCheck("files", is_same, files), DoctorCheck("clock", difference < _APART_S, clock + remedy)]
 
 
 def _warehouse(home: Home) -> DoctorCheck:

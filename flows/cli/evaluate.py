@@ -140,7 +140,7 @@ def print_result(
         _print_next(home, reports, compared=compared, two_compared=two_compared, gated=gated)
     code = exit_code(gates, asked=gated)
     for report in reports:
-        unscored = [one.metric for one in report.overall if not one.n_scored and one.n_failed + one.n_skipped]
+        unscored = [score.metric for score in report.overall if not score.n_scored and score.n_failed + score.n_skipped]
         if unscored:
             names = ", ".join(dict.fromkeys(unscored))
             print(f"answerkey: {report.report_id}: no answer has a score of {names}", file=sys.stderr)
@@ -155,32 +155,34 @@ def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_co
     from answerkey.tasks.reports.headline import primary
     from answerkey.tasks.reports.report import labels, newest_others, read_reports
 
-    report_ids, newest = [one.report_id for one in reports], reports[-1]
+    report_ids, newest = [report.report_id for report in reports], reports[-1]
     # Of one release, the last one that was evaluated before it on the same data set; of several, the first.
-    others = [one.report_id for one in reports[:-1]] or newest_others(home, newest.report_id)
-    failed = [one.report_id for one in reports if any(score.n_failed for score in one.overall)]
-    commands = [("what failed is tried again", pasted(home, "rerun", one, "--only-failed")) for one in failed[:1]]
-    if others and not compared:
-        pair = (others[0], newest.report_id)
+    older = [report.report_id for report in reports[:-1]] or newest_others(home, newest.report_id)
+    failed = [report.report_id for report in reports if any(score.n_failed for score in report.overall)]
+    commands = [
+        ("what failed is tried again", pasted(home, "rerun", report_id, "--only-failed")) for report_id in failed[:1]
+    ]
+    if older and not compared:
+        pair = (older[0], newest.report_id)
         rule = ("--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
         names = labels(read_reports(home, pair))
-        old, new = (names[one] for one in pair)
+        old, new = (names[report_id] for report_id in pair)
         better = "which answers changed most?" if two_compared else f"is {new} better than {old}?"
         commands += [(better, pasted(home, "compare", *pair, "--samples", "5"))]
         if len(reports) > 2:
-            each = pasted(home, "report", *report_ids, "--baseline", others[0])
-            commands += [(f"is each of the {len(reports) - 1} others better than {old}?", each)]
+            command = pasted(home, "report", *report_ids, "--baseline", older[0])
+            commands += [(f"is each of the {len(reports) - 1} others better than {old}?", command)]
         ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
         commands += [] if gated else [(ships, pasted(home, "gate", *pair, *rule))]
-    if compared and others:
-        commands.append(("better or worse in each field", pasted(home, "compare", others[0], newest.report_id)))
+    if compared and older:
+        commands.append(("better or worse in each field", pasted(home, "compare", older[0], newest.report_id)))
     commands.append(("slices and samples, as a page", pasted(home, "report", *report_ids, "--html", "report.html")))
-    commands = [(one_line(why), line) for why, line in commands if line]
+    commands = [(one_line(purpose), line) for purpose, line in commands if line]
     # Whatever the width: a command that is broken over lines would be several when it is pasted.
     if commands and not compared:
         show("", "next:")
-    for why, line in commands:
-        print(f"{why}: {line}" if compared else f"  # {why}\n  {line}")
+    for purpose, line in commands:
+        print(f"{purpose}: {line}" if compared else f"  # {purpose}\n  {line}")
 
 
 def metrics(*, as_json: AsJson = False) -> int:

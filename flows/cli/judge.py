@@ -159,31 +159,36 @@ def _check(judging: Estimating, metric: str, rubric: str, home: Home, *, as_json
     from answerkey.tasks.reports.manifest import check_notes
 
     access = _access(judging, home)
-    metrics = [_askable(made) for made in create([rubric] if rubric else _metrics(metric), access)]
-    questions_by_metric = {made: made.known_answers(()) for made in metrics}
+    metrics = [_askable(judge_metric) for judge_metric in create([rubric] if rubric else _metrics(metric), access)]
+    questions_by_metric = {judge_metric: judge_metric.known_answers(()) for judge_metric in metrics}
     if access["judge"].offline or not any(questions_by_metric.values()):
         raise UserError("--check: there is no question; name a language model, and a rubric with examples")
 
     # What it costs
-    _say_cost(access["judge"], [estimate_cost(made, (), questions) for made, questions in questions_by_metric.items()])
+    _say_cost(
+        access["judge"],
+        [estimate_cost(judge_metric, (), questions) for judge_metric, questions in questions_by_metric.items()],
+    )
     if judging.dry_run:
         return 0
 
-    checks = [check_judges(made, questions) for made, questions in questions_by_metric.items() if questions]
+    checks = [
+        check_judges(judge_metric, questions) for judge_metric, questions in questions_by_metric.items() if questions
+    ]
     if as_json:
         rows = [
-            {"metric": done.metric, "check": done.counts(), "wrong": wrong_replies(done, of_data=True)}
-            for done in checks
+            {"metric": check.metric, "check": check.counts(), "wrong": wrong_replies(check, of_data=True)}
+            for check in checks
         ]
-        ends = [{"changed": [*done.changed], "failed": done.why_stopped} for done in checks]
+        ends = [{"changed": [*check.changed], "failed": check.why_stopped} for check in checks]
         print_json([row | end for row, end in zip(rows, ends, strict=True)])
     else:
-        counts = {done.metric: done.counts() for done in checks}
-        changed = {done.metric: done.changed for done in checks if done.changed}
+        counts = {check.metric: check.counts() for check in checks}
+        changed = {check.metric: check.changed for check in checks if check.changed}
         layout.show(*map(escape, check_notes({"judge": {"check": counts, "changed": changed}})))
-        for done in checks:
-            layout.show(*(f"  {escape(line)}" for line in wrong_replies(done, of_data=True)))
-    return int(any(done.why_stopped for done in checks))
+        for check in checks:
+            layout.show(*(f"  {escape(line)}" for line in wrong_replies(check, of_data=True)))
+    return int(any(check.why_stopped for check in checks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +207,10 @@ def _metrics(text: str) -> list[str]:
     Raises:
         UserError: one of them does not need a judge.
     """
-    known = [name for name, info in METRICS.items() if info.kind == "judge"]
-    names = listed(text) or known
-    if wrong := [name for name in names if name not in known]:
-        raise UserError(f"--metric {wrong[0]}: choose from {', '.join(known)}")
+    judge_metrics = [name for name, info in METRICS.items() if info.kind == "judge"]
+    names = listed(text) or judge_metrics
+    if unfit := [name for name in names if name not in judge_metrics]:
+        raise UserError(f"--metric {unfit[0]}: choose from {', '.join(judge_metrics)}")
     return names
 
 
@@ -271,10 +276,10 @@ def _again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> 
 def _say_cost(options: JudgeOptions, costs: Sequence[Cost]) -> None:
     from answerkey.metrics_core.llm.cost import total_usd
 
-    calls, known = sum(cost.calls for cost in costs), sum(cost.in_ledger for cost in costs)
+    calls, n_in_ledger = sum(cost.calls for cost in costs), sum(cost.in_ledger for cost in costs)
     print(
         f"{', '.join(options.labels)}: calls to make {calls:,}, about {price(total_usd(costs))}; replies that the "
-        f"ledger has {known:,}", file=sys.stderr,
+        f"ledger has {n_in_ledger:,}", file=sys.stderr,
     )  # fmt: skip
 
 
@@ -287,23 +292,23 @@ def _ask(questions: Sequence[_Question], home: Home) -> list[Judged]:
         sample, metric = question.sample, question.metric
         [measurement] = metric.measure([sample])
         with ledger_calls(home.ledger) as calls_of:
-            asked = asked_about(metric, sample, measurement.requests, calls_of)
-        judged.append(Judged(question.answer_of, "", question.repeat, sample, metric, measurement, tuple(asked)))
+            requests = asked_about(metric, sample, measurement.requests, calls_of)
+        judged.append(Judged(question.answer_of, "", question.repeat, sample, metric, measurement, tuple(requests)))
     return judged
 
 
 def _page(sample_id: str, rows: Sequence[Judged]) -> Iterator[str | Table]:
     """Each answer with its measurements below each other, and what judges were asked about it."""
     answers = list(dict.fromkeys((row.answer_of, row.repeat) for row in rows))
-    for place, (report, repeat) in enumerate(answers):
-        own = [row for row in rows if (row.answer_of, row.repeat) == (report, repeat)]
-        sample = own[0].sample
+    for index, (report, repeat) in enumerate(answers):
+        of_answer = [row for row in rows if (row.answer_of, row.repeat) == (report, repeat)]
+        sample = of_answer[0].sample
         texts = {"question": sample.question, "reference": " | ".join(sample.references), "answer": sample.answer}
-        which = f"{escape(report)}{f', answer {repeat}' if repeat > 1 else ''}"
-        yield from [""] * bool(place)
-        yield from layout.sample_lines(sample_id, which, texts)
-        for name in dict.fromkeys(row.measurement.metric for row in own):
-            for row in own:
+        title = f"{escape(report)}{f', answer {repeat}' if repeat > 1 else ''}"
+        yield from [""] * bool(index)
+        yield from layout.sample_lines(sample_id, title, texts)
+        for name in dict.fromkeys(row.measurement.metric for row in of_answer):
+            for row in of_answer:
                 if row.measurement.metric == name:
                     yield ""
                     yield from _lines(row)
@@ -313,8 +318,8 @@ def _page(sample_id: str, rows: Sequence[Judged]) -> Iterator[str | Table]:
 def _lines(row: Judged) -> Iterator[str | Table]:
     report = "just now" if row.answer_of and not row.report else "" if row.report == row.answer_of else row.report
     yield from _measured_lines(row.measurement, row.sample.references, judge=row.judge, report=report)
-    for asked in row.asked:
-        for call in asked.calls:
+    for request in row.asked:
+        for call in request.calls:
             if call["reply"]:
                 yield _line("reply", call["reply"])
             else:
@@ -332,22 +337,22 @@ def _about(call: Mapping[str, Any]) -> str:
 
 def _prompts(rows: Sequence[Judged]) -> Iterator[str]:
     """What judges were asked, each text once."""
-    asked = [(one, call["prompt"]) for row in rows for one in row.asked for call in one.calls[:1]]
-    for name in dict.fromkeys(prompt for _, prompt in asked):
-        own = [one for one, prompt in asked if prompt == name]
+    requests = [(request, call["prompt"]) for row in rows for request in row.asked for call in request.calls[:1]]
+    for name in dict.fromkeys(prompt for _, prompt in requests):
+        of_prompt = [request for request, prompt in requests if prompt == name]
         yield from ("", layout.title_line(f"prompt {name}"))
-        texts = [text for one in own for text in (one.system, one.user)]
+        texts = [text for request in of_prompt for text in (request.system, request.user)]
         for text in filter(None, dict.fromkeys(texts)):
             yield from ("", *(f"  {escape(part)}" for part in text.split("\n")))
-        if not all(one.system for one in own):
+        if not all(request.system for request in of_prompt):
             yield "  [dim]It has changed since, or its rubric is not here, so that it cannot be shown.[/dim]"
 
 
-def _measured_lines(found: Measurement, references: Sequence[str], **more: str) -> Iterator[str | Table]:
+def _measured_lines(measurement: Measurement, references: Sequence[str], **more: str) -> Iterator[str | Table]:
     """A measurement in lines: the number first, then why; `more` are further lines, by their labels."""
-    values = ", ".join(f"{name} {_short(value)}" for name, value in found.values.items())
-    yield f"[bold]{found.metric}[/bold]  {values or found.status}"
-    details = found.details
+    values = ", ".join(f"{name} {_short(value)}" for name, value in measurement.values.items())
+    yield f"[bold]{measurement.metric}[/bold]  {values or measurement.status}"
+    details = measurement.details
     if "verdict" in details:
         rule = f", by the rule {details['rule']}" if details.get("rule") else ""
         yield _line("verdict", f"{details['verdict']}{rule}")
@@ -355,8 +360,8 @@ def _measured_lines(found: Measurement, references: Sequence[str], **more: str) 
         yield _line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
     if OUT_OF_DEPTH in details:
         yield _line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
-    if found.reason:
-        yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
+    if measurement.reason:
+        yield _line("reason" if isinstance(measurement.outcome, Scored) else "cause", measurement.reason)
     if isinstance(index := details.get("reference"), int):
         yield _line("reference", f"{index + 1}: {references[index]}")
     yield from (_line(label.replace("_", " "), text) for label, text in more.items() if text)

@@ -94,7 +94,7 @@ def _written(table: Table) -> Iterator[RichTable | str]:
     # Releases give columns their names.
     head = [name if name.isprintable() else one_line(name) for name in table.head]
     cells = [[_text(cell) for cell in row] for row in table.rows]
-    least = {
+    least_widths = {
         name: max(width, _longest_word(" ".join((name, *(row[head.index(name)].plain for row in cells)))))
         for name, width in table.wrapped.items()
     }
@@ -110,7 +110,7 @@ def _written(table: Table) -> Iterator[RichTable | str]:
             max(cell_len(line) for cell in column for line in cell.plain.split("\n"))
             for column in zip(map(Text, names), *shape, strict=True)
         ]
-        widths = [min(width, least.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
+        widths = [min(width, least_widths.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
         spare = console().width - (sum(widths) + _GAP * (len(widths) - 1) + 2)
         if spare >= 0:
             yield _grid(table, names, shape, _widened(widths, longest_lines, spare))
@@ -151,27 +151,27 @@ def _grid(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]], wid
 def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]:
     """Each row as a line with its first cell and the styled ones, and under it the others with the names of columns."""
     widest = max(map(cell_len, head[1:]))
-    for first, *others in rows:
-        styled = [f"[{cell.style}]{escape(cell.plain)}[/]" for cell in others if cell.style]
-        yield "  ".join([f"[bold]{escape(first.plain)}[/bold]", *styled])
-        named = [
+    for first_cell, *other_cells in rows:
+        styled = [f"[{cell.style}]{escape(cell.plain)}[/]" for cell in other_cells if cell.style]
+        yield "  ".join([f"[bold]{escape(first_cell.plain)}[/bold]", *styled])
+        labelled = [
             (name, cell.plain)
-            for name, cell in zip(head[1:], others, strict=True)
+            for name, cell in zip(head[1:], other_cells, strict=True)
             if not cell.style and cell.plain not in ("", "–")
         ]
         if table.each:
-            for name, text in named:
+            for name, text in labelled:
                 gap = " " * (widest - cell_len(name) + 2)
                 beside = fits(widest + cell_len(text) + 4)
                 yield f"  {escape(name)}{gap if beside else f'{chr(10)}    '}{escape(text)}"
             continue
         # A single one, for instance the reason of a rule's outcome, says itself what it is.
-        rest = [
-            f"{name if len(named) > 1 else ''} {text.replace(' ', _HARD) if len(text) <= _SHORT else text}".strip()
-            for name, text in named
+        parts = [
+            f"{name if len(labelled) > 1 else ''} {text.replace(' ', _HARD) if len(text) <= _SHORT else text}".strip()
+            for name, text in labelled
         ]
-        if rest:
-            yield f"[dim]{escape(indented('; '.join(rest)))}[/dim]"
+        if parts:
+            yield f"[dim]{escape(indented('; '.join(parts)))}[/dim]"
     yield ""
 
 

@@ -255,19 +255,19 @@ def _outside(error: BaseException | None) -> str:
                 "a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit and "
                 "run the same command again: what was scored is kept"
             )
-        if said := _of_a_file(error):
-            return said
+        if problem := _of_a_file(error):
+            return problem
         if "Failed to reach API at" in text or name.startswith(
             ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
         ):
             # Without a password that may be in it.
             server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
             status = _status(error)
-            said = f"answers {status}" if status else "does not answer"
-            then = "run again once it works (what was scored is kept), or unset PREFECT_API_URL"
+            problem = f"answers {status}" if status else "does not answer"
+            remedy = "run again once it works (what was scored is kept), or unset PREFECT_API_URL"
             if status == HTTPStatus.UNAUTHORIZED:
-                then = "set PREFECT_API_AUTH_STRING, or for Prefect Cloud PREFECT_API_KEY"
-            return f"the Prefect server {server} {said}; {then}"
+                remedy = "set PREFECT_API_AUTH_STRING, or for Prefect Cloud PREFECT_API_KEY"
+            return f"the Prefect server {server} {problem}; {remedy}"
         if type(error).__name__ in _OF_THE_SERVER and not error.__cause__:
             return f"the Prefect server {_OF_THE_SERVER[type(error).__name__]}"
         error = error.__cause__ or error.__context__
@@ -405,13 +405,13 @@ def what_is_wrong(error: CycloptsError) -> str:
     chain = " ".join(("answerkey", *(error.command_chain or ())))
     match error:
         case UnknownOptionError():
-            known = [name for one in error.argument_collection for name in one.names if name.startswith("-")]
+            names = [name for argument in error.argument_collection for name in argument.names if name.startswith("-")]
             typed = (error.token.keyword or error.token.value or "").split("=", 1)[0]
             key = getattr(error.target, "in_file", {}).get(typed)
-            return f"{typed}: set {key} in the file of --config" if key else _unknown(typed, "option", known, chain)
+            return f"{typed}: set {key} in the file of --config" if key else _unknown(typed, "option", names, chain)
         case UnknownCommandError():
-            known = [name for name in error.app or () if not name.startswith("-")]
-            return _unknown((error.unused_tokens or [""])[0], "command", known, chain)
+            names = [name for name in error.app or () if not name.startswith("-")]
+            return _unknown((error.unused_tokens or [""])[0], "command", names, chain)
         case MissingArgumentError() if error.argument is not None:
             name = error.keyword or _called(error.argument)
             return f"{name}: give a value" if error.keyword else f"{name} is missing; see `{chain} --help`"
@@ -422,11 +422,11 @@ def what_is_wrong(error: CycloptsError) -> str:
     return f"this cannot be parsed; see `{chain} --help`"
 
 
-def _unknown(typed: str, what: str, known: Iterable[str], chain: str) -> str:
-    shown = f"{typed}: " if HARMLESS.fullmatch(typed) else ""
-    close = difflib.get_close_matches(typed, list(known), n=1)
+def _unknown(typed: str, kind: str, names: Iterable[str], chain: str) -> str:
+    typed_shown = f"{typed}: " if HARMLESS.fullmatch(typed) else ""
+    close = difflib.get_close_matches(typed, list(names), n=1)
     hint = f"did you mean {close[0]}?" if close else f"see `{chain} --help`"
-    return f"{shown}there is no such {what}; {hint}"
+    return f"{typed_shown}there is no such {kind}; {hint}"
 
 
 def _called(argument: Any) -> str:

@@ -138,7 +138,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             flat.append(parameter.replace(annotation=annotation))
             continue
         form = annotation.__origin__
-        options = {name: option_of(name, info) for name, info in form.model_fields.items() if name not in flags.omit}
+        options = {name: option_of(name, field) for name, field in form.model_fields.items() if name not in flags.omit}
         in_file |= {
             f"--{name.replace('_', '-')}": f"{parameter.name}.{name}" for name, option in options.items() if not option
         }
@@ -148,7 +148,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             _parameter(f"{parameter.name}__{name}", form.model_fields[name], option, flags.group)
             for name, option in options.items()
         ]
-    places = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.name not in forms]
+    positional_names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.name not in forms]
     plain = {one.name: one.annotation for one in flat if one.kind is one.KEYWORD_ONLY and "__" not in one.name}
     flat.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default="", annotation=_Config))
 
@@ -160,9 +160,9 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             values = {name: bound.pop(f"{argument}__{name}", None) for name in options}
             values = {name: value for name, value in values.items() if value is not None}
             bound[argument] = build(form, values, options, file.inside(argument), function.__name__)
-        others = {name: file.value(name, kind) for name, kind in plain.items() if name not in bound}
-        bound.update((name, value) for name, value in others.items() if value is not None)
-        placed = [bound.pop(name) for name in places if name in bound]
+        from_file = {name: file.value(name, kind) for name, kind in plain.items() if name not in bound}
+        bound.update((name, value) for name, value in from_file.items() if value is not None)
+        placed = [bound.pop(name) for name in positional_names if name in bound]
         return function(*placed, **bound)
 
     order = sorted(flat, key=lambda one: (one.kind, one.default is not one.empty))
@@ -255,40 +255,40 @@ def build(form: type[Model], given: Mapping[str, Any], options: Mapping[str, str
         raise UserError(f"{option}{shown}: {error.problem}") from None
 
 
-def _listed(info: FieldInfo, value: Any) -> Any:
+def _listed(field: FieldInfo, value: Any) -> Any:
     """A value as the form takes it: lists are written with commas, or an option for each value."""
-    separator = how_called(info).separator
-    if not isinstance(value, list) or get_origin(info.annotation) not in (list, tuple):
+    separator = how_called(field).separator
+    if not isinstance(value, list) or get_origin(field.annotation) not in (list, tuple):
         return value
-    return [part for one in value for part in listed(one, separator)]
+    return [part for part_given in value for part in listed(part_given, separator)]
 
 
-def _parameter(name: str, info: FieldInfo, option: str, group: str) -> inspect.Parameter:
+def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.Parameter:
     positional = not option.startswith("-")
-    kind: Any = info.annotation
+    kind: Any = field.annotation
     if type(None) in get_args(kind):
-        [kind] = (one for one in get_args(kind) if one is not type(None))
+        [kind] = (part for part in get_args(kind) if part is not type(None))
         kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    many = get_origin(kind) in (list, tuple)
-    if many or how_called(info).several:
+    is_list = get_origin(kind) in (list, tuple)
+    if is_list or how_called(field).several:
         kind = list[str]
     elif kind not in (bool, int, float) and get_origin(kind) is not Literal:
         kind = str
-    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
     # In a form a value stands for what is left out; on the command line nothing does.
-    text, *left_out = _LEFT_OUT.split(info.description or "")
+    text, *left_out = _LEFT_OUT.split(field.description or "")
     parameter = Parameter(
         name=option,
         group=heading("Arguments" if positional else group),
         help=text,
         # For the help page: `build` looks after it, since the file of --config may have what is missing.
-        required=info.is_required(),
-        metavar=option if positional else "A,B" if many else _METAVARS.get(kind, "TEXT"),
-        show_default=left_out[0] if left_out and not info.is_required() else shown(default) or False,
+        required=field.is_required(),
+        metavar=option if positional else "A,B" if is_list else _METAVARS.get(kind, "TEXT"),
+        show_default=left_out[0] if left_out and not field.is_required() else shown(default) or False,
         negative=option.replace("--", "--no-", 1) if default is True else "",
     )
-    where = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, where, default=None, annotation=Annotated[Union[kind, None], parameter])  # noqa: UP007
+    kind_of_parameter = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind_of_parameter, default=None, annotation=Annotated[Union[kind, None], parameter])  # noqa: UP007
 
 
 _LEFT_OUT = re.compile(r" (?:Both empty|Empty|Off|-1|0|default): ([^.]*(?:\.\S[^.]*)*)\.$")
@@ -317,7 +317,7 @@ def pasted(home: Home, *words: str) -> str:
 
 def absolute(source: str) -> str:
     """Paths, one per line, as the flow run can be repeated from another folder; URLs as they are."""
-    return "\n".join(one if not one or "://" in one else os.path.abspath(one) for one in source.split("\n"))
+    return "\n".join(path if not path or "://" in path else os.path.abspath(path) for path in source.split("\n"))
 
 
 def from_anywhere(document: str) -> str:
@@ -340,14 +340,14 @@ def with_files(data: Data) -> Data:
 
     if data.answers.startswith(ADDRESS):
         return data
-    if STANDARD_INPUT in (given := data.answers.split("\n")):
-        taken = _standard_input()
-        files = (taken if one == STANDARD_INPUT else one for one in given)
+    if STANDARD_INPUT in (sources := data.answers.split("\n")):
+        kept_input = _standard_input()
+        files = (kept_input if file == STANDARD_INPUT else file for file in sources)
         data = data.model_copy(update={"answers": "\n".join(files)})
-    for place, file in enumerate(data.answers.split("\n")[1:], start=2):
+    for number, file in enumerate(data.answers.split("\n")[1:], start=2):
         # What stands where a file may stand can be a key that was pasted.
         if not (re.search(r"[./:]", file) or HARMLESS.fullmatch(file) or Path(file).exists()):
-            raise UserError(f"FILE {place}: there is no such file")
+            raise UserError(f"FILE {number}: there is no such file")
     for source in filter(None, (data.answers, data.references)):
         check_there(source)
     return data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})

@@ -53,26 +53,30 @@ def print_reports(
     """
     if as_json:
         worst = _worst(home, reports, by, samples) or [()] * len(reports)
-        asked = [{"samples": [asdict(one) for one in some]} if samples else {} for some in worst]
-        print_json([{**asdict(report), **own} for report, own in zip(reports, asked, strict=True)])
+        samples_of = [{"samples": [asdict(sample) for sample in of_report]} if samples else {} for of_report in worst]
+        print_json([{**asdict(report), **own_samples} for report, own_samples in zip(reports, samples_of, strict=True)])
         return
-    every = fields_of(reports)
-    names = every if all_fields else [*_with_passes(headlines(reports), every)]
-    shown = [tables.scores_of(reports, names), *_slices(reports, by)]
-    found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
-    more = len(every) - len(names)
-    rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
-    about = [f"[dim]{more} more field{'s' if more > 1 else ''}: {escape(rest)}[/dim]"] if more and rest else []
-    about += [line for report in reports for line in _about(report, names)]
+    all_names = fields_of(reports)
+    names = all_names if all_fields else [*_with_passes(headlines(reports), all_names)]
+    messages = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
+
+    # What is not in the table, and what else is to be known
+    n_more = len(all_names) - len(names)
+    command = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
+    lines = []
+    if n_more and command:
+        lines.append(f"[dim]{n_more} more field{'s' if n_more > 1 else ''}: {escape(command)}[/dim]")
+    lines += [line for report in reports for line in _remarks(report, names)]
     show(
-        *shown,
+        tables.scores_of(reports, names),
+        *_slices(reports, by),
         *_agreements(reports, names[0]),
-        *about,
+        *lines,
         *_spent(reports),
-        *(escape(f"- {message}") for message in found if with_checks),
+        *(escape(f"- {message}") for message in messages if with_checks),
     )
-    for report, some in zip(reports, _worst(home, reports, by, samples), strict=False):
-        show("", *_samples(report, some))
+    for report, of_report in zip(reports, _worst(home, reports, by, samples), strict=False):
+        show("", *_samples(report, of_report))
 
 
 def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
@@ -84,10 +88,10 @@ def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
     depth_of = [name.partition(".")[0]] if with_depth else []
     lines: list[str] = []
     for report in reports:
-        about = [*_about(report, (), depth_of)]
+        remarks = [*_remarks(report, (), depth_of)]
         # The first line only says how many answers there are
-        if about[1:] or report.quarantined:
-            lines += about
+        if remarks[1:] or report.quarantined:
+            lines += remarks
     show(*_agreements(reports, name), *lines, *_spent(reports))
 
 
@@ -108,8 +112,8 @@ def _worst(home: Home, reports: Sequence[Report], by: str | None, samples: int) 
 
 
 def _samples(report: Report, samples: Sequence[WorstScore]) -> Iterator[str]:
-    what = f"the samples with the worst {samples[0].field}" if samples else "no sample has a number"
-    yield title_line(f"{report.release}: {what}")
+    title = f"the samples with the worst {samples[0].field}" if samples else "no sample has a number"
+    yield title_line(f"{report.release}: {title}")
     for sample in samples:
         texts = {
             "question": sample.question,
@@ -120,24 +124,26 @@ def _samples(report: Report, samples: Sequence[WorstScore]) -> Iterator[str]:
         yield from sample_lines(sample.sample_id, number(sample.value), texts)
 
 
-def _with_passes(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
+def _with_passes(names: Sequence[str], all_names: Sequence[str]) -> Iterator[str]:
     """The names, each with its pass@k and pass^k where questions have several answers."""
     for name in names:
         yield name
-        yield from (other for other in every if other.startswith((f"{name}_pass@", f"{name}_pass^")))
+        yield from (pass_name for pass_name in all_names if pass_name.startswith((f"{name}_pass@", f"{name}_pass^")))
 
 
-def _about(report: Report, names: Sequence[str], depth_of: Sequence[str] | None = None) -> Iterator[str]:
+def _remarks(report: Report, names: Sequence[str], depth_of: Sequence[str] | None = None) -> Iterator[str]:
     yield from _size(report)
-    within = [f"{name} {number(found)}" for name in names if (found := report.variance_within(name)) is not None]
-    if within:
-        yield f"  variance between the answers to one question: {', '.join(within)}"
+    variances = [
+        f"{name} {number(variance)}" for name in names if (variance := report.variance_within(name)) is not None
+    ]
+    if variances:
+        yield f"  variance between the answers to one question: {', '.join(variances)}"
     yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest, depth_of))
 
 
 def _size(report: Report) -> Iterator[str]:
-    several = f" to {report.n_questions:,} questions" if report.n_questions != report.n_total else ""
-    notes = [f"{report.n_total:,} answers{several}", *([] if report.status == "COMPLETE" else [report.status])]
+    to_questions = f" to {report.n_questions:,} questions" if report.n_questions != report.n_total else ""
+    notes = [f"{report.n_total:,} answers{to_questions}", *([] if report.status == "COMPLETE" else [report.status])]
     if quarantined := sum(count for _, count in report.quarantined):
         notes.append(f"{quarantined:,} quarantined")
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
@@ -150,13 +156,13 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
     runs: dict[str, list[Report]] = {}
     for report in reports:
         runs.setdefault(report.run_id, []).append(report)
-    said = []
+    lines = []
     for of_run in runs.values():
         if judge := of_run[0].manifest.get("judge"):
-            said += [f"  {line}" for line in spent_on_judges(of_run[0].manifest)]
-            said.append(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
+            lines += [f"  {line}" for line in spent_on_judges(of_run[0].manifest)]
+            lines.append(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
     # Runs with the free judge have the same line.
-    yield from map(escape, dict.fromkeys(said) if all(line.endswith("; free") for line in said) else said)
+    yield from map(escape, dict.fromkeys(lines) if all(line.endswith("; free") for line in lines) else lines)
 
 
 def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int, int, int]]) -> str:
@@ -217,13 +223,19 @@ def print_estimates(
     if as_json:
         print_json([asdict(estimate) for estimate in estimates])
         return
-    decided = [
-        f"{one.metric}: {one.offline:,} answers less if the cascade's trial holds" for one in estimates if one.offline
+    remarks = [
+        f"{estimate.metric}: {estimate.offline:,} answers less if the cascade's trial holds"
+        for estimate in estimates
+        if estimate.offline
     ]
-    decided += [f"{one.metric}: {one.checks:,} of the calls check the judges" for one in estimates if one.checks]
+    remarks += [
+        f"{estimate.metric}: {estimate.checks:,} of the calls check the judges"
+        for estimate in estimates
+        if estimate.checks
+    ]
     title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
-    last = "no model was asked; reply tokens are estimated, and failed calls come on top"
-    show(tables.costs(title, estimates), *decided, last)
+    last_line = "no model was asked; reply tokens are estimated, and failed calls come on top"
+    show(tables.costs(title, estimates), *remarks, last_line)
 
 
 def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
@@ -232,7 +244,7 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
         print_json({**asdict(made), "registration": asdict(registration)})
         return
     (unit, total), *parts = counts(made)
-    rows = [(what, f"{n:,}") for what, n in (*parts, ("all", total))]
+    rows = [(label, f"{n:,}") for label, n in (*parts, ("all", total))]
     page = Table(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
     lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
     if made.n_cut_off:
