@@ -50,10 +50,11 @@ def test_a_catalog_beside_a_folder_is_a_finding(bare_cli, tmp_path):
     assert text.startswith(f"ANSWERKEY_CATALOG has no effect on the home {tmp_path}, which is a folder")
 
 
-def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli, tmp_path, monkeypatch):
-    monkeypatch.setenv("PREFECT_API_URL", "http://name:secret@127.0.0.1:9/api")
-    judge = "openai/gpt-4o-mini"
-    result = bare_cli("doctor", "--home", tmp_path, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k", code=1)
+@pytest.mark.real
+def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli, tmp_path):
+    judged = {"ANSWERKEY_JUDGE": "openai/gpt-4o-mini", "OPENAI_API_KEY": "k"}
+    server = "http://name:secret@127.0.0.1:9/api"
+    result = bare_cli("doctor", "--home", tmp_path, **judged, PREFECT_API_URL=server, code=1)
     mark, text = findings(result)["server"]
     assert mark == "fail"
     assert text.startswith("http://…@127.0.0.1:9/api does not answer")
