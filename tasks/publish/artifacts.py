@@ -62,19 +62,19 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
         return None
     try:
         with nullcontext() if _Server.answers else _without_retries():
-            told = do()
+            reply = do()
     except Exception as error:
         # One that is refused says nothing about the next.
         unreachable = is_away(error)
         if _Server.answers or not unreachable:
-            more = ", nor anything else until it answers again" if unreachable else ""
+            also_later = ", nor anything else until it answers again" if unreachable else ""
             # The address may have a password in it.
-            why = re.sub(r"//[^/\s@]*@", "//", f"{type(error).__name__}: {error}")
-            _log.warning(f"the Prefect server was not told {what}{more} ({why}); the run goes on")
+            reason = re.sub(r"//[^/\s@]*@", "//", f"{type(error).__name__}: {error}")
+            _log.warning(f"the Prefect server was not told {what}{also_later} ({reason}); the run goes on")
         _Server.answers = not unreachable
         return None
     _Server.answers = True
-    return told
+    return reply
 
 
 def _without_retries() -> AbstractContextManager[object]:
@@ -107,8 +107,8 @@ def publish_scores(reports: Sequence[Report]) -> str:
 
     The warehouse stays the record.
     """
-    several = len(reports) > 1
-    key = artifact_key("scores", reports[0].dataset, *([] if several else [reports[0].release]))
+    is_table_of_several = len(reports) > 1
+    key = artifact_key("scores", reports[0].dataset, *([] if is_table_of_several else [reports[0].release]))
     show_table(tables.scores_of(reports, fields_of(reports)), key, "Scores")
     return in_one_line(reports)
 
@@ -118,15 +118,15 @@ def in_one_line(reports: Sequence[Report]) -> str:
     by_dataset: dict[str, list[Report]] = {}
     for report in reports:
         by_dataset.setdefault(report.dataset, []).append(report)
-    return "; ".join(_result(dataset, of_one) for dataset, of_one in by_dataset.items())
+    return "; ".join(_result(dataset, dataset_reports) for dataset, dataset_reports in by_dataset.items())
 
 
 def _result(dataset: str, reports: Sequence[Report]) -> str:
     name, names = primary(reports), labels(reports)
     scores = [(names[report.report_id], report.score(name)) for report in reports]
-    shown = [f"{release} {number(score.mean if score else None)}" for release, score in scores[:_MOST_RESULTS]]
-    more = f" and {len(scores) - len(shown)} more" if len(scores) > len(shown) else ""
-    return f"{name or 'no numbers'} on {dataset}: {', '.join(shown)}{more}"
+    listed = [f"{release} {number(score.mean if score else None)}" for release, score in scores[:_MOST_RESULTS]]
+    others = f" and {len(scores) - len(listed)} more" if len(scores) > len(listed) else ""
+    return f"{name or 'no numbers'} on {dataset}: {', '.join(listed)}{others}"
 
 
 def publish_comparison(comparison: Comparison) -> None:
@@ -162,10 +162,10 @@ def publish_run(
     Returns:
         Where the page is, as `address` says; empty if none was written.
     """
-    last = read_reports(home, report_ids[-1:])[0]
-    file = report_file(last.dataset, last.release, last.version)
-    old = {one.old for one in comparisons} | {one.old for one in gates}
-    key = artifact_key("report", last.dataset, *([last.release] if len(set(report_ids) - old) == 1 else []))
+    newest = read_reports(home, report_ids[-1:])[0]
+    file = report_file(newest.dataset, newest.release, newest.version)
+    old = {pair.old for pair in comparisons} | {pair.old for pair in gates}
+    key = artifact_key("report", newest.dataset, *([newest.release] if len(set(report_ids) - old) == 1 else []))
     return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs, why_old)
 
 
@@ -174,8 +174,8 @@ def publish_pair(
 ) -> str:
     """One page about two reports that were compared. Returns as `publish_run`."""
     old, new = read_reports(home, [comparison.old, comparison.new])
-    against = f"{file_name(old.release)}-v{old.version}"
-    file = f"{report_file(new.dataset, new.release, new.version).removesuffix('.html')}-against-{against}.html"
+    old_name = f"{file_name(old.release)}-v{old.version}"
+    file = f"{report_file(new.dataset, new.release, new.version).removesuffix('.html')}-against-{old_name}.html"
     key = artifact_key("comparison", old.dataset, old.release, new.dataset, new.release)
     return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
 
@@ -219,14 +219,14 @@ def _publish(
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
     page = replace(page, why_old=why_old, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
-    about = ", ".join(report_ids)
+    description = ", ".join(report_ids)
     if not file:
-        show_markdown(as_markdown(page), key, about)
+        show_markdown(as_markdown(page), key, description)
         return ""
     path, link = _write(home, page, f"{FOLDER}/{file}"), served(home, f"{FOLDER}/{file}")
-    show_markdown(as_markdown(page, path, link), key, about)
+    show_markdown(as_markdown(page, path, link), key, description)
     if link:
-        _show("link", f"open-{key}", about, link=link, link_text="Open the report")
+        _show("link", f"open-{key}", description, link=link, link_text="Open the report")
     return address(home, f"{FOLDER}/{file}")
 
 

@@ -28,7 +28,7 @@ def hidden_name(character: str) -> str | None:
 
 def visible(text: str) -> str:
     """The text with a name in brackets in place of each character that steers or hides text: for plain contexts."""
-    return "".join(f"[{name}]" if (name := hidden_name(one)) else one for one in text)
+    return "".join(f"[{name}]" if (name := hidden_name(character)) else character for character in text)
 
 
 def typeset(text: str) -> str:
@@ -44,7 +44,7 @@ def breakable(name: str) -> Markup:
 def isolated(text: object) -> Markup:
     """Text from data for HTML: escaped, in its own direction, characters that steer text made visible."""
     pieces = [
-        Markup('<span class="mark">{}</span>').format(name) if (name := hidden_name(one)) else escape(one)
-        for one in str(text)
+        Markup('<span class="mark">{}</span>').format(name) if (name := hidden_name(character)) else escape(character)
+        for character in str(text)
     ]
     return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(pieces))

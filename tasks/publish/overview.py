@@ -103,7 +103,7 @@ def build_overview(home: Home) -> Overview:
             _SQL["verdicts"], {"most": _MOST_VERDICTS, "precedence": list(PRECEDENCE)}
         ).fetchall()
         judges = warehouse.execute(_SQL["judges"]).fetchall()
-        free = warehouse.execute(_SQL["free_judges"]).fetchall()
+        free_judges = warehouse.execute(_SQL["free_judges"]).fetchall()
         summaries = tuple(
             _summary(warehouse, name, n_samples, n_releases, _headlines(warehouse, home, name))
             for name, n_samples, n_releases in datasets
@@ -112,13 +112,15 @@ def build_overview(home: Home) -> Overview:
         made_at,
         summaries,
         tuple(
-            ListedVerdict(_address(dataset, release, version), when, dataset, f"{release} v{version}", *said)
-            for when, dataset, release, version, *said in verdicts
+            ListedVerdict(
+                _address(dataset, release, version), decided_at, dataset, f"{release} v{version}", *verdict_columns
+            )
+            for decided_at, dataset, release, version, *verdict_columns in verdicts
         ),
         _judges(judges) if judges else None,
         sum(usd or 0.0 for *_, usd, _unpriced, _last in judges),
         sum(unpriced for *_, unpriced, _last in judges),
-        tuple((about, n) for about, n in free),
+        tuple((judge, n) for judge, n in free_judges),
     )
 
 
@@ -150,9 +152,9 @@ def _headlines(warehouse: duckdb.DuckDBPyConnection, home: Home, dataset: str) -
 
 
 def _summary(
-    warehouse: duckdb.DuckDBPyConnection, name: str, n_samples: int, n_releases: int, shown: tuple[str, ...]
+    warehouse: duckdb.DuckDBPyConnection, name: str, n_samples: int, n_releases: int, headline_fields: tuple[str, ...]
 ) -> DatasetSummary:
-    primary = shown[0] if shown else ""
+    primary = headline_fields[0] if headline_fields else ""
     rows = warehouse.execute(_SQL["reports"], {"dataset": name, "name": primary}).fetchall()
     files = {f"{name}/{release}/v{version}": _address(name, release, version) for release, version, *_ in rows}
     cells = [
@@ -174,7 +176,9 @@ def _summary(
         for title, part in ((f"Reports on {name}", cells[:_NEWEST]), (f"Earlier reports on {name}", cells[_NEWEST:]))
         if part
     )
-    return DatasetSummary(name, n_samples, n_releases, shown, tables, files, moments(warehouse, [name], shown)[name])
+    return DatasetSummary(
+        name, n_samples, n_releases, headline_fields, tables, files, moments(warehouse, [name], headline_fields)[name]
+    )
 
 
 def _address(dataset: str, release: str, version: int) -> str:
@@ -190,7 +194,7 @@ def read_state(home: Home) -> tuple[object, ...]:
 def read_pages(home: Home) -> Mapping[str, str]:
     """The id of every report by the file of its page, the newest first."""
     rows = home.rows(_SQL["pages"])
-    return {report_file(*about): report_id for report_id, *about in rows}
+    return {report_file(*file_parts): report_id for report_id, *file_parts in rows}
 
 
 def read_made_together(home: Home, report_id: str) -> list[str]:
@@ -210,10 +214,12 @@ def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = 
         ["stack.js"],
         overview=overview,
         plots={
-            one.name: {
-                name: svg for name in one.headlines if (svg := charts.history_plot(one.history, name, charts.NARROW))
+            dataset.name: {
+                name: svg
+                for name in dataset.headlines
+                if (svg := charts.history_plot(dataset.history, name, charts.NARROW))
             }
-            for one in overview.datasets
+            for dataset in overview.datasets
         },
         others=[(address, unquote(address)) for address in others],
         docs=docs,

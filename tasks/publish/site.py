@@ -104,16 +104,18 @@ class Site:
             report_id = read_pages(self.home).get(name)
             if report_id is None:
                 return None
-            made = render(report_page(self.home, report_id)).encode("utf-8", "replace")
-            self._made = dict([*self._made.items(), (name, made)][-_MOST_KEPT:])
+            html = render(report_page(self.home, report_id)).encode("utf-8", "replace")
+            self._made = dict([*self._made.items(), (name, html)][-_MOST_KEPT:])
         return self._made[name]
 
     def _overview(self) -> bytes:
         overview = build_overview(self.home)
-        known = {file for dataset in overview.datasets for file in dataset.files.values()}
+        report_files = {file for dataset in overview.datasets for file in dataset.files.values()}
         stored = [quote(name) for name in self._stored()]
-        others = [name for name in stored if name not in known and not name.startswith(f"{DOCS.partition('/')[0]}/")]
-        html = render_overview(overview, others, docs=DOCS if DOCS in stored else "")
+        other_pages = [
+            name for name in stored if name not in report_files and not name.startswith(f"{DOCS.partition('/')[0]}/")
+        ]
+        html = render_overview(overview, other_pages, docs=DOCS if DOCS in stored else "")
         return html.encode("utf-8", "replace")
 
 
@@ -121,12 +123,14 @@ def report_page(home: Home, report_id: str) -> Page:
     """The page of a report: what it was compared with, and what the gate said last; else what was made with it."""
     gates = stored_verdicts(home, [report_id])
     pairs = list(stored_comparisons(home, [report_id]))
-    known = {(pair.old, pair.new) for pair in pairs}
+    compared = {(pair.old, pair.new) for pair in pairs}
     for gated in gates:
-        if (gated.old, gated.new) not in known:
+        if (gated.old, gated.new) not in compared:
             # Reports that cannot be compared may have a verdict.
             with suppress(UserError):
                 pairs += compared_for(home, gated)
-    olds = [pair.old for pair in pairs] or [one for one in read_made_together(home, report_id) if one != report_id]
+    olds = [pair.old for pair in pairs] or [
+        other_id for other_id in read_made_together(home, report_id) if other_id != report_id
+    ]
     page = build_page(home, [*olds, report_id], comparisons=pairs, gates=gates)
     return replace(page, overview=f"../{INDEX}")

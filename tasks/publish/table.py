@@ -81,10 +81,10 @@ class Table:
 
     def without(self, *names: str) -> Table:
         """The table without the columns `names`."""
-        kept = [place for place, name in enumerate(self.head) if name not in names]
-        rows = [[row[place] for place in kept] for row in self.rows]
-        wrapped = {name: least for name, least in self.wrapped.items() if name not in names}
-        return replace(self, head=[self.head[place] for place in kept], rows=rows, wrapped=wrapped)
+        columns = [column for column, name in enumerate(self.head) if name not in names]
+        rows = [[row[column] for column in columns] for row in self.rows]
+        wrapped = {name: width for name, width in self.wrapped.items() if name not in names}
+        return replace(self, head=[self.head[column] for column in columns], rows=rows, wrapped=wrapped)
 
     def without_empty(self, *names: str) -> Table:
         """The table without those of the columns `names` that have nothing but dashes."""
@@ -97,24 +97,28 @@ class Table:
 
     def folded(self) -> Table:
         """The table as the page has it: each cell a `Cell`, and the columns `under` others below the cells of those."""
-        places = {self.head.index(name): other for name, other in self.under.items() if {name, other} <= {*self.head}}
+        column_under = {
+            self.head.index(name): target for name, target in self.under.items() if {name, target} <= {*self.head}
+        }
         rows = []
         for row in self.rows:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-            for place, other in places.items():
-                if (text := str(cells[place])) != NONE:
-                    above = self.head.index(other)
-                    below = (*cells[above].below, f"{text} {self.head[place]}")
+            for column, target in column_under.items():
+                if (text := str(cells[column])) != NONE:
+                    above = self.head.index(target)
+                    below = (*cells[above].below, f"{text} {self.head[column]}")
                     cells[above] = replace(cells[above], below=below)
             rows.append(cells)
-        return replace(self, rows=rows).without(*(self.head[place] for place in places))
+        return replace(self, rows=rows).without(*(self.head[column] for column in column_under))
 
     def records(self) -> list[dict[str, str]]:
         """The rows as an artifact of Prefect has them: text by the name of the column.
 
         Releases and rules give columns their names; one that has the name of a column before it is numbered.
         """
-        names = [f"{name} ({place + 1})" if name in self.head[:place] else name for place, name in enumerate(self.head)]
+        names = [
+            f"{name} ({column + 1})" if name in self.head[:column] else name for column, name in enumerate(self.head)
+        ]
         return [dict(zip(names, map(str, row), strict=True)) for row in self.rows]
 
     def markdown(self) -> str:

@@ -184,11 +184,11 @@ def samples(n: int, clusters: int | None = None) -> str:
     >>> samples(1618), samples(15, 5)
     ('1,618 samples', '15 samples in 5 clusters')
     """
-    return _many(n, "sample") + (f" in {_many(clusters, 'cluster')}" if clusters else "")
+    return _counted(n, "sample") + (f" in {_counted(clusters, 'cluster')}" if clusters else "")
 
 
-def _many(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def finding(row: FieldComparison) -> str:
@@ -269,8 +269,8 @@ def _why(comparison: Comparison, row: FieldComparison) -> str:
     least = row.low_with_unanswered
     if least is not None and least <= 0 < (row.difference or 0.0):
         return (
-            f" With the lowest score for the {_many(row.n_unanswered, 'sample')} that {comparison.new} did not answer, "
-            f"the interval begins at {signed(least)}."
+            f" With the lowest score for the {_counted(row.n_unanswered, 'sample')} that {comparison.new} did not "
+            f"answer, the interval begins at {signed(least)}."
         )
     return f" The p-value, adjusted for everything that was compared, is {chance(row.p_adjusted)}."
 
@@ -309,19 +309,19 @@ def only_one(comparison: Comparison) -> Iterator[str]:
     lines: dict[str, list[str]] = {}
     for row in comparison.overall:
         parts = [
-            f"{sum(counts.values()):,} only in {there}, where {elsewhere} has "
-            + ", ".join(f"{n:,} {why}" for why, n in counts.items())
-            for missing, there, elsewhere in (
+            f"{sum(counts.values()):,} only in {here}, where {elsewhere} has "
+            + ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
+            for missing, here, elsewhere in (
                 (row.missing_new, comparison.old, comparison.new),
                 (row.missing_old, comparison.new, comparison.old),
             )
-            if (counts := {why: n for why, n in missing.items() if why != "absent"})
+            if (counts := {reason: n for reason, n in missing.items() if reason != "absent"})
         ]
         if parts:
             lines.setdefault("; ".join(parts), []).append(row.name)
     for text, names in lines.items():
-        shown = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
-        yield f"{shown}: some samples have a number in one report only: {text}"
+        fields = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
+        yield f"{fields}: some samples have a number in one report only: {text}"
 
 
 def human_note(comparison: Comparison) -> str | None:
@@ -350,14 +350,14 @@ def code_block(text: str, language: str = "") -> str:
 def what_it_learned(learned: Learned) -> str:
     """What examples from labels change in how far a judge agrees with people."""
     gain, interval = learned.gain, learned.gain.interval
-    within = f" (95 % interval {interval.low:+.3f} to {interval.high:+.3f})" if interval else ""
-    shown = (
+    interval_text = f" (95 % interval {interval.low:+.3f} to {interval.high:+.3f})" if interval else ""
+    no_gain = (
         "" if interval and interval.low > 0 else ". That is no gain that these labels show: the rubric stays as it is"
     )
     return (
         f"{learned.rubric.name}: {learned.n:,} labelled answers; the judge got {learned.corrected:,} of them wrong. On "
         f"answers that were not used to choose examples, it agrees with people on {gain.old:.1%} without the new "
-        f"examples and on {gain.new:.1%} with them: {gain.difference:+.3f}{within}{shown}."
+        f"examples and on {gain.new:.1%} with them: {gain.difference:+.3f}{interval_text}{no_gain}."
     )
 
 
@@ -376,13 +376,13 @@ def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
     ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, price unknown']
     """
     lines = []
-    for one in (manifest.get("judge") or {}).get("by_judge") or ():
-        calls = f"{one['calls']:,} call{'' if one['calls'] == 1 else 's'}"
-        cost = price(one["cost_usd"])
-        if one["cost_usd"] is not None and one["reserved_usd"]:
-            cost = f"{cost} at most ({dollars(one['reserved_usd'])} for calls of unknown cost)"
-        tokens = f"{one['tokens_in']:,} tokens sent, {one['tokens_out']:,} received"
-        lines.append(f"{one['judge']}: {calls}, {tokens}, {cost}")
+    for spending in (manifest.get("judge") or {}).get("by_judge") or ():
+        calls = f"{spending['calls']:,} call{'' if spending['calls'] == 1 else 's'}"
+        cost = price(spending["cost_usd"])
+        if spending["cost_usd"] is not None and spending["reserved_usd"]:
+            cost = f"{cost} at most ({dollars(spending['reserved_usd'])} for calls of unknown cost)"
+        tokens = f"{spending['tokens_in']:,} tokens sent, {spending['tokens_out']:,} received"
+        lines.append(f"{spending['judge']}: {calls}, {tokens}, {cost}")
     return lines
 
 
@@ -390,15 +390,15 @@ def what_it_costs(
     models: Sequence[str], limits: CallLimits, estimates: Sequence[Cost], fallbacks: Sequence[str] = ()
 ) -> str:
     """Which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
-    calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
+    calls, n_in_ledger = (sum(getattr(estimate, name) for estimate in estimates) for name in ("calls", "in_ledger"))
     limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
     limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
     total = limits.max_cost_total_usd
     limited += [f"{dollars(total)} a month for all runs together"] if total is not None else []
-    how = " as a batch" if limits.batch else ""
+    as_batch = " as a batch" if limits.batch else ""
     return (
-        f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
-        f"{price(total_usd(estimates))}{how}; limit: {' and '.join(limited) or 'none'}{not_counted(fallbacks)}"
+        f"{', '.join(models)} will be asked {calls:,} times ({n_in_ledger:,} replies are in the ledger), about "
+        f"{price(total_usd(estimates))}{as_batch}; limit: {' and '.join(limited) or 'none'}{not_counted(fallbacks)}"
     )
 
 

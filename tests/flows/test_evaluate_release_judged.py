@@ -193,19 +193,19 @@ def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evalu
     assert down.returncode == 0, down.stderr
     lines = down.stdout.partition("\nnext:\n")[0].splitlines()
     start = lines.index("faq/old/v1  4 answers")
-    assert lines[start + 1 : start + 3] == [
-        "  meaning_match: 2 of 4 not scored: 2 connection (the server could not be reached)",
-        "  ground_truth_similarity: 2 of 4 not scored: 2 connection (the server could not be reached)",
-    ]
     [(unsent, cut)] = query(
         home, "SELECT count(*) FILTER (code = 'unsent'), count(*) FILTER (code != 'unsent') FROM judge_calls"
     )
     assert unsent > 0 and cut <= 2
+    for metric, line in zip(METRICS.split(",")[1:], lines[start + 1 :], strict=False):
+        assert line.startswith(f"  {metric}: 2 of 4 not scored: ")
+        assert cut or line.endswith(": 2 connection (the server could not be reached)")
     [judged] = [one for one in lines if one.startswith("judge: ")]
     assert judged.startswith(f"judge: {cut} call")
     assert query(home, "SELECT coalesce(sum(calls), 0) FROM judge_costs") == [(cut,)]
     failed = query(home, "SELECT DISTINCT \"value\", split_part(reason, ':', 1) FROM scores WHERE status = 'failed'")
-    assert failed == [(None, "connection")]
+    assert (None, "connection") in failed
+    assert {*failed} <= {(None, "connection"), *([(None, "timeout")] if cut else [])}
     assert query(home, "SELECT status, message FROM runs") == [("complete", None)]
 
 

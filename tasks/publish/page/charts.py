@@ -65,7 +65,9 @@ def plots(page: Page) -> Plots:
     """Draw everything that the page has numbers for; a plot without a number is empty, or left out by name."""
     slices = {score.slice for release in page.releases for score in release.report.scores}
     small = [
-        column for column in page.slice_columns if sum(one.startswith(f"{column}=") for one in slices) <= MOST_SLICES
+        column
+        for column in page.slice_columns
+        if sum(slice_.startswith(f"{column}=") for slice_ in slices) <= MOST_SLICES
     ]
     return Plots(
         decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
@@ -129,22 +131,24 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
 
     # A row for each interval, with its value beside it; its name is in a column, or above it in a narrow plot
     beside = width == WIDE
-    left = min(_WIDEST_NAME, _LETTER * max(len(row.name) for row in rows)) + 16 if beside else 0
+    names_width = min(_WIDEST_NAME, _LETTER * max(len(row.name) for row in rows)) + 16 if beside else 0
     step = _LOW_ROW if beside else _ROW
-    height, x = step * len(rows), _scale(domain, width - left, left)
-    shapes = list(_ticks_below(domain, width - left, height, left))
-    for place, row in enumerate(rows):
-        top, at = place * step, (place + (0.5 if beside else 0.72)) * step
-        if place:
+    height, x = step * len(rows), _scale(domain, width - names_width, names_width)
+    shapes = list(_ticks_below(domain, width - names_width, height, names_width))
+    for index, row in enumerate(rows):
+        top, middle = index * step, (index + (0.5 if beside else 0.72)) * step
+        if index:
             shapes.append(_line(0, top, width + _VALUE, top, "var(--rule)", 1))
         # Not through the name above the interval.
-        shapes.append(_line(x(0.0), top if beside else at - 9, x(0.0), top + step, "var(--muted)", 1.2))
+        shapes.append(_line(x(0.0), top if beside else middle - 9, x(0.0), top + step, "var(--muted)", 1.2))
         if row.margin:
-            shapes.append(_line(x(-row.margin), at - 12, x(-row.margin), at + 12, "var(--worse)", 1.8, dash="4,3"))
-        shapes += _bar(row, x, at, thickness=3, size=4.7)
+            shapes.append(
+                _line(x(-row.margin), middle - 12, x(-row.margin), middle + 12, "var(--worse)", 1.8, dash="4,3")
+            )
+        shapes += _bar(row, x, middle, thickness=3, size=4.7)
         name = _short(row.name, _WIDEST_NAME // _LETTER)
-        shapes.append(_text(0, at + 4 if beside else top + 16, name, "start", muted=row.doubtful))
-        shapes.append(_text(width + _VALUE, at + 4, row.label, "end", muted=row.doubtful))
+        shapes.append(_text(0, middle + 4 if beside else top + 16, name, "start", muted=row.doubtful))
+        shapes.append(_text(width + _VALUE, middle + 4, row.label, "end", muted=row.doubtful))
     title = f"{comparison.new} minus {comparison.old}, with 95 % intervals"
     return _svg(title, width + _VALUE, height + _AXIS, shapes)
 
@@ -152,58 +156,58 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
 def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     """The primary field by the values of one slice column, a colour and a shape per release (the last `PALETTE`)."""
     releases = page.releases[-PALETTE:]
-    by_value: dict[str, list[_Interval | None]] = {}
-    for turn, release in enumerate(releases):
+    rows_by_value: dict[str, list[_Interval | None]] = {}
+    for number, release in enumerate(releases):
         for score in release.report.scores:
             if score.name == page.primary and score.slice.startswith(f"{column}="):
-                rows = by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
+                rows = rows_by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
                 if score.mean is not None:
-                    tone, shape = f"var(--c{turn + 1})", list(SHAPES)[turn]
-                    rows[turn] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
-    ends = [row.ends for rows in by_value.values() for row in rows if row]
+                    tone, shape = f"var(--c{number + 1})", list(SHAPES)[number]
+                    rows[number] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
+    ends = [row.ends for rows in rows_by_value.values() for row in rows if row]
     if not ends:
         return None
     domain = _domain(ends)
     step = _SLICE_ROW * (len(releases) + 1.8)
-    height, x = step * len(by_value), _scale(domain, width)
+    height, x = step * len(rows_by_value), _scale(domain, width)
     shapes = list(_ticks_below(domain, width, height))
-    for place, (value, rows) in enumerate(by_value.items()):
-        shapes.append(_text(0, place * step + 14, _short(value, 60), "start"))
-        for turn, row in enumerate(rows):
+    for index, (value, rows) in enumerate(rows_by_value.items()):
+        shapes.append(_text(0, index * step + 14, _short(value, 60), "start"))
+        for number, row in enumerate(rows):
             if row:
-                shapes += _bar(row, x, place * step + _SLICE_ROW * (turn + 1.9), thickness=1.8, size=3.8)
+                shapes += _bar(row, x, index * step + _SLICE_ROW * (number + 1.9), thickness=1.8, size=3.8)
     return _svg(f"{page.primary} by {column}, with 95 % intervals", width, height + _AXIS, shapes)
 
 
 def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Markup | None:
     """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature."""
-    moments = [one for one in history if one.field == name and one.mean is not None]
+    moments = [moment for moment in history if moment.field == name and moment.mean is not None]
     if len(moments) < 2:
         return None
     shapes_of = list(SHAPES)
     rows = [
         _Interval(
-            one.mean or 0.0, one.low, one.high, f"{_short(one.release, 18)} v{one.version}",
-            shape=shapes_of[(one.methods - 1) % len(shapes_of)],
+            moment.mean or 0.0, moment.low, moment.high, f"{_short(moment.release, 18)} v{moment.version}",
+            shape=shapes_of[(moment.methods - 1) % len(shapes_of)],
         )
-        for one in moments
+        for moment in moments
     ]  # fmt: skip
-    domain, left = _domain([row.ends for row in rows]), 44
-    y, step = _scale(domain, -_HISTORY, _HISTORY), (width - left) / len(rows)
+    domain, axis_width = _domain([row.ends for row in rows]), 44
+    y, step = _scale(domain, -_HISTORY, _HISTORY), (width - axis_width) / len(rows)
     slanted = len(rows) * 130 > width
     # Of very many the names would lie on each other: every second one is named, or fewer, and always the newest.
-    every = math.ceil(_NAME * len(rows) / (width - left)) if slanted else 1
-    at = [left + step * (turn + 0.5) for turn in range(len(rows))]
+    labels_step = math.ceil(_NAME * len(rows) / (width - axis_width)) if slanted else 1
+    positions = [axis_width + step * (number + 0.5) for number in range(len(rows))]
     shapes = []
     for value in _ticks(*domain, 4):
-        shapes.append(_line(left, y(value), width, y(value), "var(--rule)", 1))
-        shapes.append(_text(left - 8, y(value) + 4, _plain(value), "end", muted=True))
-    path = "L".join(f"{_px(x)},{_px(y(row.mean))}" for x, row in zip(at, rows, strict=True))
+        shapes.append(_line(axis_width, y(value), width, y(value), "var(--rule)", 1))
+        shapes.append(_text(axis_width - 8, y(value) + 4, _plain(value), "end", muted=True))
+    path = "L".join(f"{_px(x)},{_px(y(row.mean))}" for x, row in zip(positions, rows, strict=True))
     shapes.append(Markup('<path d="M{}" fill="none" stroke="var(--line)" stroke-width="1.5"/>').format(path))
-    for turn, (x, row) in enumerate(zip(at, rows, strict=True), 1):
+    for number, (x, row) in enumerate(zip(positions, rows, strict=True), 1):
         shapes.append(_line(x, y(row.ends[0]), x, y(row.ends[1]), row.tone, 2))
         shapes.append(_mark(row, x, y(row.mean), 4.3))
-        if (len(rows) - turn) % every == 0:
+        if (len(rows) - number) % labels_step == 0:
             shapes.append(
                 _text(x, _HISTORY + 18, row.name, "end" if slanted else "middle", muted=True, slanted=slanted)
             )
@@ -215,8 +219,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Marku
 def _domain(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """From the lowest to the highest end of the intervals, with room, and never so narrow that noise looks large."""
     low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    room = max(0.08 * (high - low), (0.1 - (high - low)) / 2, 0.01)
-    return low - room, high + room
+    padding = max(0.08 * (high - low), (0.1 - (high - low)) / 2, 0.01)
+    return low - padding, high + padding
 
 
 def _scale(domain: tuple[float, float], length: float, start: float = 0.0) -> Callable[[float], float]:
@@ -228,7 +232,7 @@ def _ticks(low: float, high: float, most: int = 5) -> list[float]:
     """At most about `most` round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
     power = 10 ** math.floor(math.log10((high - low) / most))
     step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= most + 0.5)
-    return [turn * step for turn in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def _ticks_below(domain: tuple[float, float], width: float, height: float, left: float = 0.0) -> Iterator[Markup]:

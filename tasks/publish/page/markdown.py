@@ -42,17 +42,17 @@ def comment_markdown(page: Page, link: str = "") -> str:
     """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
     not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
     changes, worse = page.changes, page.got_worse
-    same = sum(not change.difference for change in changes)
-    better = len(changes) - len(worse) - same
+    n_same = sum(not change.difference for change in changes)
+    n_better = len(changes) - len(worse) - n_same
     changed = (
-        f"By {literal(page.primary)}, {samples(len(worse))} got worse, {better:,} got better, and {same:,} stayed the "
-        "same."
+        f"By {literal(page.primary)}, {samples(len(worse))} got worse, {n_better:,} got better, and {n_same:,} "
+        "stayed the same."
     )
     drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")
     worst = _worst(page, worse[:_MOST_WORST])
-    shown = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=worst)
-    return shown.rstrip() + "\n"
+    text = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=worst)
+    return text.rstrip() + "\n"
 
 
 def _worst(page: Page, changes: Sequence[LargestChange]) -> Table:
@@ -81,8 +81,8 @@ def _rules(verdict: Verdict) -> str:
     ordered = sorted(verdict.rules, key=lambda rule: rule.outcome == "PASS")
     ordered = [replace(rule, sentence=NONE) if rule.outcome == "PASS" else rule for rule in ordered]
     left_out = len(ordered) - _MOST_RULES
-    shown = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES).without_empty("why")
-    return replace(shown, notes=[f"{left_out:,} more rules are not shown here"] if left_out > 0 else []).markdown()
+    table = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES).without_empty("why")
+    return replace(table, notes=[f"{left_out:,} more rules are not shown here"] if left_out > 0 else []).markdown()
 
 
 def verdict_markdown(verdict: Verdict) -> str:
@@ -94,12 +94,12 @@ def verdict_markdown(verdict: Verdict) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = environment(autoescape=False)
-    made.filters |= {"markdown": lambda text: literal(visible(text)), "count": count}
-    made.globals |= {
+    jinja = environment(autoescape=False)
+    jinja.filters |= {"markdown": lambda text: literal(visible(text)), "count": count}
+    jinja.globals |= {
         "notes": _notes,
         "refusals": lambda page: list(dict.fromkeys((row[3], row[4]) for row in page.quarantine.rows))[:_MOST_FAILURES],
-        "signatures": lambda page: dict.fromkeys(one for field in page.fields for one in field.signatures),
+        "signatures": lambda page: dict.fromkeys(signature for field in page.fields for signature in field.signatures),
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
         "spent_on_judges": lambda page: dict.fromkeys(
             line for release in page.releases for line in spent_on_judges(release.report.manifest)
@@ -108,7 +108,7 @@ def _environment() -> Environment:
         "most_failures": _MOST_FAILURES,
         "table_of_rules": _rules,
     }
-    return made
+    return jinja
 
 
 def _notes(comparison: Comparison) -> list[str]:

@@ -45,25 +45,31 @@ def read_samples(
     metric, _, field = primary.partition(".")
     ids = [report.report_id for report in reports]
     [(n_total,)] = warehouse.execute(_SQL["count"], {"reports": ids}).fetchall()
-    about = warehouse.execute(
+    sample_rows = warehouse.execute(
         _SQL["samples"], {"reports": ids, "metric": metric, "field": field, "most": most}
     ).fetchall()
-    shown = _Shown(warehouse, [row[0] for row in about])
-    cap, context_cap = _cap(shown, ids, "length", MOST_CHARS), _cap(shown, ids, "context_length", MOST_CONTEXT_CHARS)
+    page_samples = _PageSamples(warehouse, [row[0] for row in sample_rows])
+    cap, context_cap = (
+        _cap(page_samples, ids, "length", MOST_CHARS),
+        _cap(page_samples, ids, "context_length", MOST_CONTEXT_CHARS),
+    )
     return Samples(
         n_total=n_total,
-        ids=tuple(shown.ids),
-        questions=tuple(row[1] for row in about),
-        references=tuple(tuple(text or "" for text in row[2]) for row in about),
-        facts=tuple(tuple(text or "" for text in row[3]) for row in about),
-        incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in about),
-        slices={name: tuple(map(parts.get, range(len(shown.ids)))) for name, parts in shown.rows("slices", ids)},
-        answers=tuple(_answers(shown, report, labels[report.report_id], cap, context_cap) for report in reports),
+        ids=tuple(page_samples.ids),
+        questions=tuple(row[1] for row in sample_rows),
+        references=tuple(tuple(text or "" for text in row[2]) for row in sample_rows),
+        facts=tuple(tuple(text or "" for text in row[3]) for row in sample_rows),
+        incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in sample_rows),
+        slices={
+            name: tuple(map(parts.get, range(len(page_samples.ids))))
+            for name, parts in page_samples.rows("slices", ids)
+        },
+        answers=tuple(_answers(page_samples, report, labels[report.report_id], cap, context_cap) for report in reports),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _PageSamples:
     """The samples that are on the page, by their place, and where to read about them."""
 
     warehouse: duckdb.DuckDBPyConnection
@@ -71,51 +77,53 @@ class _Shown:
 
     def rows(self, name: str, reports: Sequence[str], **parameters: object) -> list[Any]:
         """The rows of a statement about these samples in `reports`."""
-        known = {"ids": self.ids, "reports": list(reports), **parameters}
-        return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", known).fetchall()
+        values = {"ids": self.ids, "reports": list(reports), **parameters}
+        return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", values).fetchall()
 
 
-def _cap(shown: _Shown, reports: Sequence[str], length: str, most: int) -> int:
+def _cap(page_samples: _PageSamples, reports: Sequence[str], length: str, most: int) -> int:
     """The largest of `_CAPS` at which all texts fit, or the smallest; the statement `length` counts characters."""
     for cap in _CAPS:
-        [(chars,)] = shown.rows(length, reports, cap=cap)
+        [(chars,)] = page_samples.rows(length, reports, cap=cap)
         if chars <= most:
             return cap
     return _CAPS[-1]
 
 
-def _answers(shown: _Shown, report: Report, label: str, cap: int, context_cap: int) -> Answers:
-    n = len(shown.ids)
-    rows = shown.rows("answers", [report.report_id], cap=cap)
+def _answers(page_samples: _PageSamples, report: Report, label: str, cap: int, context_cap: int) -> Answers:
+    n = len(page_samples.ids)
+    rows = page_samples.rows("answers", [report.report_id], cap=cap)
     texts: list[str | None] = [None] * max([n, *(row[1] + 1 for row in rows)])
     correct: list[bool | None] = [None] * len(texts)
-    cut: dict[int, int] = {}
-    more: dict[int, list[int]] = {}
+    full_lengths: dict[int, int] = {}
+    more_slots: dict[int, list[int]] = {}
     present = set()
-    for place, slot, text, length, right in rows:
-        texts[slot], correct[slot] = text, right
-        present.add(place)
-        if slot != place:
-            more.setdefault(place, []).append(slot)
+    for position, slot, text, length, is_right in rows:
+        texts[slot], correct[slot] = text, is_right
+        present.add(position)
+        if slot != position:
+            more_slots.setdefault(position, []).append(slot)
         if length is not None and length > cap:
-            cut[slot] = length
-    words = shown.rows("reasons", [report.report_id])
+            full_lengths[slot] = length
+    words = page_samples.rows("reasons", [report.report_id])
     return Answers(
         release=label,
         texts=tuple(texts),
         correct=tuple(correct),
-        values=_values(shown, report),
+        values=_values(page_samples, report),
         unscored={metric: unscored for metric, _, unscored in words if unscored},
         reasons={metric: reasons for metric, reasons, _ in words if reasons},
-        evidence=_evidence(shown, report),
+        evidence=_evidence(page_samples, report),
         absent=tuple(sorted(set(range(n)) - present)),
-        cut=cut,
-        more={place: tuple(slots) for place, slots in more.items()},
-        each=dict(shown.rows("each", [report.report_id], digits=_DIGITS)) if more else {},
-        contexts={slot: tuple(texts) for slot, texts in shown.rows("contexts", [report.report_id], cap=context_cap)},
+        cut=full_lengths,
+        more={position: tuple(slots) for position, slots in more_slots.items()},
+        each=dict(page_samples.rows("each", [report.report_id], digits=_DIGITS)) if more_slots else {},
+        contexts={
+            slot: tuple(texts) for slot, texts in page_samples.rows("contexts", [report.report_id], cap=context_cap)
+        },
         columns={
             slot: {name: _parts(name, text, context_cap) for name, text in columns.items()}
-            for slot, columns in shown.rows("columns", [report.report_id])
+            for slot, columns in page_samples.rows("columns", [report.report_id])
         },
     )
 
@@ -124,14 +132,14 @@ def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
     """What is in a column, up to `cap` characters of it: a conversation turn by turn."""
     parts: list[str] = []
     for part in lines(text) if name == COLUMN else [text]:
-        room = cap - sum(map(len, parts))
-        if len(part) > room:
-            return (*parts, f"{part[:room]} …")
+        left_chars = cap - sum(map(len, parts))
+        if len(part) > left_chars:
+            return (*parts, f"{part[:left_chars]} …")
         parts.append(part)
     return tuple(parts)
 
 
-def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]]:
+def _values(shown: _PageSamples, report: Report) -> dict[str, tuple[float | None, ...]]:
     columns = {}
     for name, places, numbers in shown.rows("values", [report.report_id], digits=_DIGITS):
         column: list[float | None] = [None] * len(shown.ids)
@@ -141,7 +149,7 @@ def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]
     return columns
 
 
-def _evidence(shown: _Shown, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
+def _evidence(shown: _PageSamples, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
     """What judges wrote down: the rule, votes, the facts with what became of them, what is said against it."""
     evidence: dict[str, dict[int, dict[str, Any]]] = {}
     signatures = list(report.manifest["signatures"].values())

@@ -92,15 +92,20 @@ def agreements(page: Page) -> Table:
     """How far metrics and judges agree with human labels."""
     rows: list[tables.Row] = [
         (
-            one.field, one.release or "all", count(one.n),
-            *(estimate(*part) for part in (one.kappa, one.sensitivity, one.specificity, one.bias, one.ceiling)),
+            agreement.field, agreement.release or "all", count(agreement.n),
+            *(
+                estimate(*part)
+                for part in (
+                    agreement.kappa, agreement.sensitivity, agreement.specificity, agreement.bias, agreement.ceiling,
+                )
+            ),
         )
-        for one in page.agreements
+        for agreement in page.agreements
     ]  # fmt: skip
     head = ("metric", "release", "labels", "kappa", "sensitivity", "specificity", "bias", "ceiling, kappa")
-    groups = [one.field for one in page.agreements]
-    made = Table("Agreement with human labels", head, rows, left=["release"], groups=groups)
-    return made.without_empty("ceiling, kappa")
+    groups = [agreement.field for agreement in page.agreements]
+    table = Table("Agreement with human labels", head, rows, left=["release"], groups=groups)
+    return table.without_empty("ceiling, kappa")
 
 
 def given(page: Page) -> Table:

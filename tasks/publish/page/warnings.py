@@ -35,27 +35,27 @@ def warnings(
     several comparisons, the warnings of the last one are spelt out, and those of the others are one.
     """
     compared = bool(comparisons) and len(releases) <= 2
-    said = tuple(_CHECKS) if compared else ("length_drift",) if comparisons else ()
-    found = [
-        *(Warning(True, line) for last in comparisons[-1:] for line in _of(last)),
-        *_others(comparisons[:-1]),
+    covered = tuple(_CHECKS) if compared else ("length_drift",) if comparisons else ()
+    all_warnings = [
+        *(Warning(True, line) for last in comparisons[-1:] for line in _lines_about(last)),
+        *_earlier_pairs(comparisons[:-1]),
         *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
         *_reports(releases),
-        *_checks([check for check in checks if check.rule not in said], releases),
+        *_checks([check for check in checks if check.rule not in covered], releases),
         *_quarantine(releases, n_quarantined),
     ]
-    return tuple(sorted(dict.fromkeys(found), key=lambda warning: not warning.serious))
+    return tuple(sorted(dict.fromkeys(all_warnings), key=lambda warning: not warning.serious))
 
 
-def _of(comparison: Comparison) -> list[str]:
-    why = [comparison.not_comparable] if comparison.not_comparable else []
-    return [f"{comparison.new} against {comparison.old}: {text}" for text in (*why, *comparison.warnings)]
+def _lines_about(comparison: Comparison) -> list[str]:
+    reasons = [comparison.not_comparable] if comparison.not_comparable else []
+    return [f"{comparison.new} against {comparison.old}: {text}" for text in (*reasons, *comparison.warnings)]
 
 
-def _others(comparisons: Sequence[Comparison]) -> Iterable[Warning]:
-    lines = tuple(line for comparison in reversed(comparisons) for line in _of(comparison))
+def _earlier_pairs(comparisons: Sequence[Comparison]) -> Iterable[Warning]:
+    lines = tuple(line for comparison in reversed(comparisons) for line in _lines_about(comparison))
     if lines:
-        names = dict.fromkeys(comparison.new for comparison in reversed(comparisons) if any(_of(comparison)))
+        names = dict.fromkeys(comparison.new for comparison in reversed(comparisons) if any(_lines_about(comparison)))
         yield Warning(True, f"There are warnings about {', '.join(names)} too", lines)
 
 
@@ -135,11 +135,13 @@ def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iter
 
 def _lengths(releases: Sequence[Release]) -> str:
     """The shortest and the longest of the median answers of the page."""
-    medians = sorted((r.median_length, r.label) for r in releases if r.median_length is not None)
+    medians = sorted(
+        (release.median_length, release.label) for release in releases if release.median_length is not None
+    )
     if len(medians) < 2 or medians[0][0] == medians[-1][0]:
         return ""
-    (short, one), (long, other) = medians[0], medians[-1]
-    return f" (median of {short:,.0f} characters in {one}, {long:,.0f} in {other})"
+    (low, shortest), (high, longest) = medians[0], medians[-1]
+    return f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
 
 
 def _quarantine(releases: Sequence[Release], n: int) -> Iterable[Warning]:
