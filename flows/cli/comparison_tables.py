@@ -183,8 +183,8 @@ def print_history(name: str, history: Mapping[str, Sequence[ReportPoint]], *, as
             replace(newest, release=f"{dataset}/{newest.release}", methods=1)
             for dataset, (*_, newest) in history.items()
         ]
-        hint = "all reports of a data set, and its gates: add --dataset NAME"
-        show(*_history(f"{name} in the newest report of each data set", points), hint)
+        title = f"{name} in the newest report of each data set"
+        show(*_history(title, points), "all reports of a data set, and its gates: add --dataset NAME")
         return
     for index, (dataset, moments) in enumerate(history.items()):
         show(*([""] if index else []), *_history(f"{name} on {dataset}", moments))

@@ -164,7 +164,6 @@ def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_co
     ]
     if older and not compared:
         pair = (older[0], newest.report_id)
-        rule = ("--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
         names = labels(read_reports(home, pair))
         old, new = (names[report_id] for report_id in pair)
         better = "which answers changed most?" if two_compared else f"is {new} better than {old}?"
@@ -173,7 +172,8 @@ def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_co
             command = pasted(home, "report", *report_ids, "--baseline", older[0])
             commands += [(f"is each of the {len(reports) - 1} others better than {old}?", command)]
         ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
-        commands += [] if gated else [(ships, pasted(home, "gate", *pair, *rule))]
+        rule = pasted(home, "gate", *pair, "--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
+        commands += [] if gated else [(ships, rule)]
     if compared and older:
         commands.append(("better or worse in each field", pasted(home, "compare", older[0], newest.report_id)))
     commands.append(("slices and samples, as a page", pasted(home, "report", *report_ids, "--html", "report.html")))

@@ -215,7 +215,7 @@ def _exit_code(words: list[str]) -> int:
         if isinstance(error, UserError | LedgerError | Unreachable):
             return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1, as_json=as_json)
         if outside := _outside(error):
-            return _failed(outside, 1, as_json=as_json)
+            return _failed(outside, EXIT_BAD_INPUT if "too long" in outside else 1, as_json=as_json)
         traceback.print_exc()
         return _failed(
             "an error within answerkey; please report the lines above. What was scored is kept; nothing was decided",
@@ -232,7 +232,7 @@ def _of_a_file(error: BaseException) -> str:
     folder = Path(files[0]).parent if files else Path()
     if "no such file or directory" in str(error).lower() and not folder.exists():
         return f"{folder}: the folder was removed while this worked; run the same command again"
-    if isinstance(error, OSError) and name and error.errno in (errno.EACCES, errno.EROFS):
+    if isinstance(error, OSError) and name and error.errno in (errno.EACCES, errno.EROFS, errno.ENAMETOOLONG):
         return f"{name}: {error.strerror}"
     return ""
 

@@ -107,8 +107,7 @@ def publish_scores(reports: Sequence[Report]) -> str:
 
     The warehouse stays the record.
     """
-    is_table_of_several = len(reports) > 1
-    key = artifact_key("scores", reports[0].dataset, *([] if is_table_of_several else [reports[0].release]))
+    key = artifact_key("scores", reports[0].dataset, *([] if len(reports) > 1 else [reports[0].release]))
     show_table(tables.scores_of(reports, fields_of(reports)), key, "Scores")
     return in_one_line(reports)
 

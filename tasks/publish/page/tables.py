@@ -92,19 +92,13 @@ def agreements(page: Page) -> Table:
     """How far metrics and judges agree with human labels."""
     rows: list[tables.Row] = [
         (
-            agreement.field, agreement.release or "all", count(agreement.n),
-            *(
-                estimate(*part)
-                for part in (
-                    agreement.kappa, agreement.sensitivity, agreement.specificity, agreement.bias, agreement.ceiling,
-                )
-            ),
+            row.field, row.release or "all", count(row.n),
+            *(estimate(*part) for part in (row.kappa, row.sensitivity, row.specificity, row.bias, row.ceiling)),
         )
-        for agreement in page.agreements
+        for row in page.agreements
     ]  # fmt: skip
     head = ("metric", "release", "labels", "kappa", "sensitivity", "specificity", "bias", "ceiling, kappa")
-    groups = [agreement.field for agreement in page.agreements]
-    table = Table("Agreement with human labels", head, rows, left=["release"], groups=groups)
+    table = Table("Agreement with human labels", head, rows, left=["release"], groups=[row[0] for row in rows])
     return table.without_empty("ceiling, kappa")
 
 

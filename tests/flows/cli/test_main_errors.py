@@ -291,6 +291,11 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write():
     assert _outside(OSError(errno.EFBIG, "File too large")).startswith("a file would exceed the limit on its size")
 
 
+def test_a_name_that_no_file_can_have(bare_cli, home):
+    name = "x" * 300
+    assert bare_cli("gate", name, "y", code=2).stderr == f"answerkey: {name}: File name too long\n"
+
+
 @pytest.mark.real
 def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, answers):
     arguments = ("evaluate", answers, "--metrics", "exact_match", "--no-page")
