@@ -215,7 +215,9 @@ def _exit_code(words: list[str]) -> int:
         if isinstance(error, UserError | LedgerError | Unreachable):
             return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1, as_json=as_json)
         if outside := _outside(error):
-            return _failed(outside, EXIT_BAD_INPUT if "too long" in outside else 1, as_json=as_json)
+            return _failed(
+                outside, EXIT_BAD_INPUT if getattr(error, "errno", 0) == errno.ENAMETOOLONG else 1, as_json=as_json
+            )
         traceback.print_exc()
         return _failed(
             "an error within answerkey; please report the lines above. What was scored is kept; nothing was decided",
@@ -423,10 +425,10 @@ def what_is_wrong(error: CycloptsError) -> str:
 
 
 def _unknown(typed: str, kind: str, names: Iterable[str], chain: str) -> str:
-    typed_shown = f"{typed}: " if HARMLESS.fullmatch(typed) else ""
+    quoted = f"{typed}: " if HARMLESS.fullmatch(typed) else ""
     close = difflib.get_close_matches(typed, list(names), n=1)
     hint = f"did you mean {close[0]}?" if close else f"see `{chain} --help`"
-    return f"{typed_shown}there is no such {kind}; {hint}"
+    return f"{quoted}there is no such {kind}; {hint}"
 
 
 def _called(argument: Any) -> str:

@@ -260,14 +260,14 @@ def _listed(field: FieldInfo, value: Any) -> Any:
     separator = how_called(field).separator
     if not isinstance(value, list) or get_origin(field.annotation) not in (list, tuple):
         return value
-    return [part for part_given in value for part in listed(part_given, separator)]
+    return [part for text in value for part in listed(text, separator)]
 
 
 def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.Parameter:
     positional = not option.startswith("-")
     kind: Any = field.annotation
     if type(None) in get_args(kind):
-        [kind] = (part for part in get_args(kind) if part is not type(None))
+        [kind] = (argument for argument in get_args(kind) if argument is not type(None))
         kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     is_list = get_origin(kind) in (list, tuple)
     if is_list or how_called(field).several:
@@ -287,8 +287,8 @@ def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.
         show_default=left_out[0] if left_out and not field.is_required() else shown(default) or False,
         negative=option.replace("--", "--no-", 1) if default is True else "",
     )
-    kind_of_parameter = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind_of_parameter, default=None, annotation=Annotated[Union[kind, None], parameter])  # noqa: UP007
+    parameter_kind = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, parameter_kind, default=None, annotation=Annotated[Union[kind, None], parameter])  # noqa: UP007
 
 
 _LEFT_OUT = re.compile(r" (?:Both empty|Empty|Off|-1|0|default): ([^.]*(?:\.\S[^.]*)*)\.$")

@@ -234,8 +234,11 @@ def print_estimates(
         if estimate.checks
     ]
     title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
-    last_line = "no model was asked; reply tokens are estimated, and failed calls come on top"
-    show(tables.costs(title, estimates), *remarks, last_line)
+    show(
+        tables.costs(title, estimates),
+        *remarks,
+        "no model was asked; reply tokens are estimated, and failed calls come on top",
+    )
 
 
 def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:

@@ -242,30 +242,29 @@ def match(pairs: Sequence[Pair]) -> list[Match]:
     # If a rule decides, no features are needed, unless right answers are weighed against wrong ones.
     weighed = {*wrong_pairs, *wrong_pairs.values()}
     for_model = [pair for pair, ruled_pair in ruled.items() if pair in weighed or settled(ruled_pair.rulings) is None]
-    seen_by_pair = {pair: _seen(ruled[pair], model.words) for pair in for_model}
-    rows = matrix([*seen_by_pair.values()], model.features)
+    seen = {pair: _seen(ruled[pair], model.words) for pair in for_model}
+    rows = matrix([*seen.values()], model.features)
 
     def by_pair(values: npt.NDArray[Any]) -> dict[Pair, list[Any]]:
         values_left = iter(values.tolist())
-        return {pair: [next(values_left) for _ in ruled_pair.values] for pair, ruled_pair in seen_by_pair.items()}
+        return {pair: [next(values_left) for _ in features.values] for pair, features in seen.items()}
 
     probabilities, far = by_pair(model.probabilities(rows)), by_pair(model.centroids.far(rows))
     verdicts = {
-        pair: _verdict(pair, ruled_pair, seen_by_pair.get(pair), probabilities.get(pair, ()), far.get(pair, ()))
+        pair: _verdict(pair, ruled_pair, seen.get(pair), probabilities.get(pair, ()), far.get(pair, ()))
         for pair, ruled_pair in ruled.items()
     }
     if wrong_pairs:
         sides = [
-            (
-                (seen_by_pair[ruled_pair], probabilities[ruled_pair]),
-                (seen_by_pair[wrong_pair], probabilities[wrong_pair]),
-            )
-            for ruled_pair, wrong_pair in wrong_pairs.items()
+            ((seen[pair], probabilities[pair]), (seen[wrong_pair], probabilities[wrong_pair]))
+            for pair, wrong_pair in wrong_pairs.items()
         ]
         outweighs = model.outweighs(*both_sides(sides, model.features)).tolist()
         for (pair, wrong_pair), probability in zip(wrong_pairs.items(), outweighs, strict=True):
-            asks_value = asks_for_value(map(read, pair.references))
-            verdicts[pair] = _weighed(verdicts[pair], verdicts[wrong_pair], probability, of_value=asks_value)
+            verdicts[pair] = _weighed(
+                verdicts[pair], verdicts[wrong_pair], probability,
+                of_value=asks_for_value(map(read, pair.references))
+            )  # fmt: skip
     return [verdicts[pair] for pair in pairs]
 
 
@@ -467,16 +466,12 @@ def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
     >>> settled((None, None)) is None
     True
     """
-    rulings_by_rank = [
-        (_RANK[ruling.rule], index, ruling) for index, ruling in enumerate(rulings) if ruling is not None
-    ]
-    if not rulings_by_rank:
+    ranked = [(_RANK[ruling.rule], index, ruling) for index, ruling in enumerate(rulings) if ruling is not None]
+    if not ranked:
         return None
-    _, index, ruling_first = min(rulings_by_rank, key=lambda entry: entry[:2])
-    is_settled = (
-        ruling_first.verdict == "match" or ruling_first.rule in AGAINST_ANSWER or len(rulings_by_rank) == len(rulings)
-    )
-    return (index, ruling_first) if is_settled else None
+    _, index, deciding = min(ranked, key=lambda entry: entry[:2])
+    is_settled = deciding.verdict == "match" or deciding.rule in AGAINST_ANSWER or len(ranked) == len(rulings)
+    return (index, deciding) if is_settled else None
 
 
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:

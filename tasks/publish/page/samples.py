@@ -48,23 +48,17 @@ def read_samples(
     sample_rows = warehouse.execute(
         _SQL["samples"], {"reports": ids, "metric": metric, "field": field, "most": most}
     ).fetchall()
-    page_samples = _PageSamples(warehouse, [row[0] for row in sample_rows])
-    cap, context_cap = (
-        _cap(page_samples, ids, "length", MOST_CHARS),
-        _cap(page_samples, ids, "context_length", MOST_CONTEXT_CHARS),
-    )
+    chosen = _PageSamples(warehouse, [row[0] for row in sample_rows])
+    cap, context_cap = _cap(chosen, ids, "length", MOST_CHARS), _cap(chosen, ids, "context_length", MOST_CONTEXT_CHARS)
     return Samples(
         n_total=n_total,
-        ids=tuple(page_samples.ids),
+        ids=tuple(chosen.ids),
         questions=tuple(row[1] for row in sample_rows),
         references=tuple(tuple(text or "" for text in row[2]) for row in sample_rows),
         facts=tuple(tuple(text or "" for text in row[3]) for row in sample_rows),
         incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in sample_rows),
-        slices={
-            name: tuple(map(parts.get, range(len(page_samples.ids))))
-            for name, parts in page_samples.rows("slices", ids)
-        },
-        answers=tuple(_answers(page_samples, report, labels[report.report_id], cap, context_cap) for report in reports),
+        slices={name: tuple(map(parts.get, range(len(chosen.ids)))) for name, parts in chosen.rows("slices", ids)},
+        answers=tuple(_answers(chosen, report, labels[report.report_id], cap, context_cap) for report in reports),
     )
 
 
@@ -81,18 +75,18 @@ class _PageSamples:
         return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", values).fetchall()
 
 
-def _cap(page_samples: _PageSamples, reports: Sequence[str], length: str, most: int) -> int:
+def _cap(chosen: _PageSamples, reports: Sequence[str], length: str, most: int) -> int:
     """The largest of `_CAPS` at which all texts fit, or the smallest; the statement `length` counts characters."""
     for cap in _CAPS:
-        [(chars,)] = page_samples.rows(length, reports, cap=cap)
+        [(chars,)] = chosen.rows(length, reports, cap=cap)
         if chars <= most:
             return cap
     return _CAPS[-1]
 
 
-def _answers(page_samples: _PageSamples, report: Report, label: str, cap: int, context_cap: int) -> Answers:
-    n = len(page_samples.ids)
-    rows = page_samples.rows("answers", [report.report_id], cap=cap)
+def _answers(chosen: _PageSamples, report: Report, label: str, cap: int, context_cap: int) -> Answers:
+    n = len(chosen.ids)
+    rows = chosen.rows("answers", [report.report_id], cap=cap)
     texts: list[str | None] = [None] * max([n, *(row[1] + 1 for row in rows)])
     correct: list[bool | None] = [None] * len(texts)
     full_lengths: dict[int, int] = {}
@@ -105,25 +99,23 @@ def _answers(page_samples: _PageSamples, report: Report, label: str, cap: int, c
             more_slots.setdefault(position, []).append(slot)
         if length is not None and length > cap:
             full_lengths[slot] = length
-    words = page_samples.rows("reasons", [report.report_id])
+    words = chosen.rows("reasons", [report.report_id])
     return Answers(
         release=label,
         texts=tuple(texts),
         correct=tuple(correct),
-        values=_values(page_samples, report),
+        values=_values(chosen, report),
         unscored={metric: unscored for metric, _, unscored in words if unscored},
         reasons={metric: reasons for metric, reasons, _ in words if reasons},
-        evidence=_evidence(page_samples, report),
+        evidence=_evidence(chosen, report),
         absent=tuple(sorted(set(range(n)) - present)),
         cut=full_lengths,
         more={position: tuple(slots) for position, slots in more_slots.items()},
-        each=dict(page_samples.rows("each", [report.report_id], digits=_DIGITS)) if more_slots else {},
-        contexts={
-            slot: tuple(texts) for slot, texts in page_samples.rows("contexts", [report.report_id], cap=context_cap)
-        },
+        each=dict(chosen.rows("each", [report.report_id], digits=_DIGITS)) if more_slots else {},
+        contexts={slot: tuple(texts) for slot, texts in chosen.rows("contexts", [report.report_id], cap=context_cap)},
         columns={
             slot: {name: _parts(name, text, context_cap) for name, text in columns.items()}
-            for slot, columns in page_samples.rows("columns", [report.report_id])
+            for slot, columns in chosen.rows("columns", [report.report_id])
         },
     )
 
@@ -139,21 +131,21 @@ def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _values(shown: _PageSamples, report: Report) -> dict[str, tuple[float | None, ...]]:
+def _values(chosen: _PageSamples, report: Report) -> dict[str, tuple[float | None, ...]]:
     columns = {}
-    for name, places, numbers in shown.rows("values", [report.report_id], digits=_DIGITS):
-        column: list[float | None] = [None] * len(shown.ids)
+    for name, places, numbers in chosen.rows("values", [report.report_id], digits=_DIGITS):
+        column: list[float | None] = [None] * len(chosen.ids)
         for place, number in zip(places, numbers, strict=True):
             column[place] = number
         columns[name] = tuple(column)
     return columns
 
 
-def _evidence(shown: _PageSamples, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
+def _evidence(chosen: _PageSamples, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
     """What judges wrote down: the rule, votes, the facts with what became of them, what is said against it."""
     evidence: dict[str, dict[int, dict[str, Any]]] = {}
     signatures = list(report.manifest["signatures"].values())
-    for metric, slot, details in shown.rows(
+    for metric, slot, details in chosen.rows(
         "evidence", [report.report_id], signatures=signatures, keys=list(_EVIDENCE)
     ):
         kept = {key: value for key, value in json.loads(details).items() if key in _EVIDENCE and value is not None}
