@@ -32,12 +32,12 @@ def reference() -> str:
 def _section(relation: Relation, kinds: dict[str, str]) -> str:
     lines = [f"### {relation.name}\n\n{_plain(relation.comment)}\n"]
     if relation.key:
-        by = "DuckDB (not on a lake) and" if relation.keeps_key else ""
+        checked = "DuckDB checks it, but not on a lake" if relation.keeps_key else "DuckDB does not check it"
         key = ", ".join(f"`{column}`" for column in relation.key)
-        lines.append(f"Key: {key}, tested by {by} `answerkey warehouse verify`.\n")
+        lines.append(f"Key: {key}. {checked}.\n")
     lines.append("| column | type | what it is |\n|---|---|---|")
     lines += [f"| `{column}` | {kind} | {_plain(relation.columns[column])} |" for column, kind in kinds.items()]
-    return "\n".join(lines).replace("by  `", "by `") + "\n\n"
+    return "\n".join(lines) + "\n\n"
 
 
 def _plain(comment: str) -> str:

@@ -291,7 +291,7 @@ def test_a_command_line_is_run_or_it_is_said_why_not(document):
             make_app().parse_args(shlex.split(line)[1:], print_error=False, exit_on_error=False)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, "docs/make_schema.py", "docs/site_pages.py"])
 def test_commands_in_sentences_are_there_with_their_options(document):
     text, app = (ROOT / document).read_text(encoding="utf-8"), make_app()
     for command in re.findall(r"`answerkey ([a-z][^`]*)`", text):

@@ -273,10 +273,11 @@ def pair_named(home: Home, old: str, new: str, dataset: str = "", fields: Collec
     Raises:
         UserError: one of them is not there, or it is not clear which is meant.
     """
-    if not dataset:
-        common = set(datasets_of(home, old)) & set(datasets_of(home, new))
-        dataset = common.pop() if len(common) == 1 else ""
-    return report_named(home, old, dataset, fields), report_named(home, new, dataset, fields)
+    with home.warehouse.reading():
+        if not dataset:
+            common = set(datasets_of(home, old)) & set(datasets_of(home, new))
+            dataset = common.pop() if len(common) == 1 else ""
+        return report_named(home, old, dataset, fields), report_named(home, new, dataset, fields)
 
 
 def datasets_of(home: Home, name: str) -> list[str]:

@@ -286,7 +286,7 @@ class Lake:
 
         try:
             with opened.cursor() as connection:
-                connection.execute("USE lake; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+                connection.execute("USE lake; SET enable_progress_bar = false")
                 yield connection
         except duckdb.Error as error:
             _open.pop((os.getpid(), catalog(self.address), self.address), None)

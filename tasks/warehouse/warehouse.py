@@ -235,6 +235,7 @@ class WarehouseFile:
         """A session on the file, to write to it, or on one that is only read."""
         instance = _spare.pop(os.getpid(), None) or session()
         try:
+            limited(instance, self.folder)
             _attach(instance, to_read or self.file, wait_s, "(READ_ONLY)" if to_read else "")
             with self._cursor(instance) as connection:
                 version = version_of(connection)
@@ -257,7 +258,6 @@ class WarehouseFile:
     @contextmanager
     def _cursor(self, instance: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
         with instance.cursor() as connection:
-            limited(connection, self.folder)
             connection.execute("USE warehouse; SET enable_progress_bar = false")
             yield connection
 
@@ -342,11 +342,11 @@ def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def limited(connection: duckdb.DuckDBPyConnection, folder: Path) -> duckdb.DuckDBPyConnection:
-    """A session with this product's limits, which spills into `folder`; returns it."""
+    """A session with this product's limits, which spills into `folder`; returns it. They hold for its cursors too."""
     # Reports and hashes are stored in UTC wherever they are made; the extension loader stays off the network.
     connection.execute(
-        f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}; SET TimeZone = 'UTC'; "
-        "SET autoinstall_known_extensions = false"
+        f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}; "
+        "SET GLOBAL TimeZone = 'UTC'; SET autoinstall_known_extensions = false"
     )
     return connection
 

@@ -107,9 +107,9 @@ def test_quotes_that_are_not_certain_are_refused(tmp_path, content):
 
 
 def test_a_small_file_of_many_columns(tmp_path):
-    names = ",".join(f"c{n}" for n in range(20_000))
-    [row] = rows(tmp_path, f"id,{names}\n1{',1' * 20_000}\n")
-    assert len(row) == 20_001
+    names = ",".join(f"c{n}" for n in range(10_000))
+    [row] = rows(tmp_path, f"id,{names}\n1{',1' * 10_000}\n")
+    assert len(row) == 10_001
 
 
 def by_csv(file, table, **options):
