@@ -13,8 +13,8 @@ STORE = Path(__file__).resolve().parents[1] / "benchmarks" / "bench.json"
 Figures = dict[str, Any]
 
 INTRODUCTION = """\
-How fast answerkey is beside other libraries, and how it grows. `make bench` measures everything;
-`docs/make_benchmarks.py` writes this page from `benchmarks/bench.json`, which also has the lowest and highest figures.
+How fast answerkey is beside other libraries, and how it grows. `make bench` measures everything,
+and writes this page.
 
 All sides of a contest take turns on the same machine, each in its own process, in several rounds after a warm-up.
 Imports do not count, except in the first section. A figure is the median. **Times** is what the other takes divided by
@@ -299,11 +299,8 @@ def provenance(found: Figures) -> str:
 def section(part: str, found: Figures, common: str = "") -> str:
     """The section of a part, without the provenance that it has in common with others."""
     title, text = SECTIONS[part]
-    machine = found["machine"]
     about = [f"`python benchmarks/bench.py {part}`", *([provenance(found)] if provenance(found) != common else [])]
-    if machine["load"] >= 0.5 * machine["cores"]:
-        about.append(f"other work on the machine (load {machine['load']})")
-    about += [f"{name} {version}" for name, version in found.get("versions", {}).items()]
+    about += [f"{name} {version}" for name, version in found.get("versions", {}).items() if name != "answerkey"]
     missing = "; ".join(f"{name}: {reason}" for name, reason in found.get("missing", {}).items())
     parts = [f"## {title}\n", *text(found), prose(f"{', '.join(about)}.")]
     if missing:
@@ -315,10 +312,11 @@ def page(stored: dict[str, Figures]) -> str:
     """The whole page. The newest provenance is said once."""
     shown = [part for part in SECTIONS if part in stored and part not in PRINTED_ONLY]
     common = max(provenance(stored[part]) for part in shown)
+    loads = [stored[part]["machine"]["load"] for part in shown]
     return "\n".join([
         "# Benchmarks\n",
         INTRODUCTION,
-        prose(f"Measured, unless a section says otherwise: {common}."),
+        prose(f"Measured, unless a section says otherwise: {common}, load of other work {min(loads)} to {max(loads)}."),
         *(section(part, stored[part], common) for part in shown),
         "<!-- Made by docs/make_benchmarks.py; do not edit. -->\n",
     ])  # fmt: skip
