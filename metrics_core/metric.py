@@ -176,9 +176,6 @@ class Metric(ABC):
     needs: ClassVar[frozenset[Need]] = frozenset(("answer", "references"))
     """The parts of a sample that the metric needs. A sample without references, question or context is undefined, and a
     blank answer is scored as `blank_answer` says; a metric that does not need an answer scores blank ones itself."""
-    columns: ClassVar[tuple[str, ...]] = ()
-    """Other columns of the rows that the metric needs, which come as `Sample.columns`. A sample that lacks one, or in
-    which it is blank, is undefined."""
 
     def __post_init__(self) -> None:
         if self.alias:
@@ -200,6 +197,14 @@ class Metric(ABC):
     @abstractmethod
     def fields(self) -> tuple[Field, ...]:
         """The fields of a scored measurement, in order. Usually a class attribute."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Other columns of the rows that the metric needs, which come as `Sample.columns`. Usually a class attribute.
+
+        A sample that lacks one, or in which it is blank, is undefined.
+        """
+        return ()
 
     @property
     def headline(self) -> str:

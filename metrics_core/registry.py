@@ -30,7 +30,7 @@ from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.metrics.rouge import Rouge
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
-from answerkey.metrics_core.metrics.values import Choice, JsonEqual, Number, Pattern
+from answerkey.metrics_core.metrics.values import Choice, JsonEqual, Number, Pattern, ToolCalls
 from answerkey.metrics_core.metrics.words import Contains, ExactMatch, RougeL, TokenOverlap
 
 METRICS: Mapping[str, type[Metric]] = {
@@ -48,6 +48,7 @@ METRICS: Mapping[str, type[Metric]] = {
         Choice,
         JsonEqual,
         Pattern,
+        ToolCalls,
         SemanticSimilarity,
         MeaningMatch,
         GroundTruthSimilarity,

@@ -1,17 +1,20 @@
-"""Metrics on what an answer holds other than words: a number, JSON, a choice, a pattern."""
+"""Metrics on what an answer holds other than words: a number, JSON, a choice, a pattern, calls of tools."""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import regex
 
-from answerkey.metrics_core.measurement import Failed, Outcome, Undefined
-from answerkey.metrics_core.metric import option
-from answerkey.metrics_core.metrics.words import MATCH, LexicalMetric, References, matched
+from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Undefined
+from answerkey.metrics_core.metric import Field, Metric, option
+from answerkey.metrics_core.metrics.words import MATCH, LexicalMetric, PrecisionRecall, References, matched
+from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import is_blank
 
 _FENCED = regex.compile(r"```(?:json)?\s*\n(.*?)```", regex.DOTALL | regex.IGNORECASE)
 _ALONE = regex.compile(
@@ -142,3 +145,116 @@ class Pattern(LexicalMetric):
             return matched(next(matching, None))
         except (regex.error, TimeoutError) as error:
             return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")
+
+
+_WITHIN = ("function", "function_call", "functionCall")
+_ARGUMENTS = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
+
+
+class ToolCall(NamedTuple):
+    """The name of a tool, and its arguments as JSON in one spelling; None where an expected call leaves them open."""
+
+    name: str
+    arguments: str | None
+
+    @classmethod
+    def of(cls, value: Any) -> ToolCall:
+        """A call as an API or another tool writes it: a name, or an object with a name and arguments.
+
+        Raises:
+            ValueError: it has no name.
+        """
+        call = value if isinstance(value, dict) else {"name": value}
+        call = next((call[key] for key in _WITHIN if isinstance(call.get(key), dict)), call)
+        name = call.get("name")
+        if not isinstance(name, str) or is_blank(name):
+            raise ValueError(f"holds a call without the name of a tool: {json.dumps(value)[:100]}")
+        given = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
+        text = given if isinstance(given, str) else json.dumps(given)
+        return cls(name, None if given is None else JsonEqual().read(text or "{}") or text)
+
+
+def tool_calls(value: Any) -> list[ToolCall]:
+    """The calls of tools in a list of calls, in a conversation, or in the JSON text of one; none in a blank text.
+
+    Raises:
+        ValueError: it is something else.
+
+    >>> tool_calls([{"function": {"name": "find", "arguments": '{"id": 1.0}'}}])
+    [ToolCall(name='find', arguments='{"id": 1}')]
+    """
+    if isinstance(value, str) and is_blank(value):
+        return []
+    try:
+        content = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        raise ValueError("is no JSON list of calls") from None
+    calls: list[Any] = []
+    for item in content if isinstance(content, list) else [content]:
+        is_turn = isinstance(item, dict) and not item.keys().isdisjoint(("role", "content", "tool_calls"))
+        calls += item.get("tool_calls") or [] if is_turn else [item]
+    return [ToolCall.of(call) for call in calls]
+
+
+@dataclass(frozen=True)
+class ToolCalls(Metric):
+    """Whether an agent called the tools that it was to call. Of equal calls each one counts.
+
+    An expected call without arguments may have any. A row without calls has called nothing.
+
+    >>> from answerkey import Sample
+    >>> calls = [{"name": "find", "arguments": {"id": 7}}, {"name": "close"}]
+    >>> agent = Sample("1", None, columns={"tool_calls": calls, "expected_tool_calls": calls[:1]})
+    >>> {name: round(value, 2) for name, value in ToolCalls().measure([agent])[0].values.items()}
+    {'match': 0.0, 'names': 0.67, 'arguments': 0.67}
+    """
+
+    name = "tool_calls"
+    summary = "the agent called the tools that were expected, with the arguments that were expected"
+    fields = (
+        Field("match", "1 if the calls are those that were expected, and no others", binary=True),
+        Field("names", "F1 of the names of the tools"),
+        Field("arguments", "F1 of the calls with their arguments"),
+    )
+    needs = frozenset()
+
+    called: str = option("tool_calls", description="the column with the calls: a list of calls, or a conversation")
+    expected: str = option("expected_tool_calls", description="the column with the expected calls, or their names")
+    in_order: bool = option(False, description="whether `match` asks for the same order")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the calls."""
+        return self.called, self.expected
+
+    def without_score(self, sample: Sample) -> Outcome | None:
+        """Undefined without expected calls: an empty list says that none is expected."""
+        missing = is_blank(sample.column_texts.get(self.expected))
+        return Undefined(f"no column {self.expected}: it is missing or blank") if missing else None
+
+    def score(self, sample: Sample) -> Outcome:
+        """Compare the calls. Fails where a column has something else."""
+        calls = []
+        for column in self.columns:
+            try:
+                calls.append(tool_calls(sample.columns.get(column, "")))
+            except ValueError as error:
+                return Failed("tool_calls", f"the column {column} {error}")
+        called, expected = [call._replace(arguments=call.arguments or "{}") for call in calls[0]], calls[1]
+
+        # Equal calls first, so that an expected call with open arguments takes none that another one needs
+        equal = Counter(called) & Counter(expected)
+        others = Counter(call.name for call in (Counter(called) - equal).elements())
+        n_right = equal.total() + (others & Counter(call.name for call in expected if call.arguments is None)).total()
+        n_named = (Counter(call.name for call in called) & Counter(call.name for call in expected)).total()
+        matches = n_right == len(called) == len(expected)
+        if matches and self.in_order:
+            matches = all(
+                call.name == wanted.name and wanted.arguments in (None, call.arguments)
+                for call, wanted in zip(called, expected, strict=True)
+            )
+        names, arguments = (
+            PrecisionRecall.of(n, len(called), len(expected)).f1 if called or expected else 1.0
+            for n in (n_named, n_right)
+        )
+        return Scored({"match": float(matches), "names": names, "arguments": arguments})

@@ -15,7 +15,7 @@ from answerkey import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.text import is_blank, words
 
 # `rouge` is rouge-score, whatever that says of texts in other scripts.
-OTHERS = {"rouge", "number", "choice", "json_equal", "pattern"}
+OTHERS = {"rouge", "number", "choice", "json_equal", "pattern", "tool_calls"}
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name not in OTHERS]
 FIELDS = {metric.name: metric.fields for metric in create(LEXICAL)}
 

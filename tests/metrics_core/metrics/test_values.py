@@ -1,7 +1,10 @@
 """Numbers, choices, JSON and patterns, as models write them."""
 
+import json
+
 import pytest
 
+from answerkey import Sample, create
 from tests.metrics_core.metrics_help import scored
 
 
@@ -43,3 +46,41 @@ from tests.metrics_core.metrics_help import scored
 def test_an_answer_has_the_value_of_its_reference(metric, answer, reference, expected):
     measurement = scored(metric, answer, [reference])
     assert measurement.values.get("match", measurement.reason) == expected
+
+
+FIND, ASK = {"name": "find", "arguments": {"id": 7}}, {"name": "ask", "args": {}}
+BY_API = [{"type": "function", "id": "c", "function": {"name": "find", "arguments": '{"id": 7.0}'}}, {"name": "ask"}]
+TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [FIND]}, {"role": "tool"}]
+
+
+@pytest.mark.parametrize(
+    ("called", "expected", "values"),
+    [
+        (BY_API, [ASK, FIND], (1, 1, 1)),
+        (TURNS, [FIND], (1, 1, 1)),
+        (json.dumps(TURNS), ["find"], (1, 1, 1)),
+        ([{"name": "find", "input": {"id": 8}}], [FIND], (0, 1, 0)),
+        # The open call takes the one that no other needs
+        ([FIND, {"name": "find", "input": {"id": 8}}], ["find", FIND], (1, 1, 1)),
+        ([FIND, FIND], [FIND], (0, 2 / 3, 2 / 3)),
+        ([ASK], ["ask", "find"], (0, 2 / 3, 2 / 3)),
+        (None, ["find"], (0, 0, 0)),
+        (" ", [], (1, 1, 1)),
+        ([FIND], [], (0, 0, 0)),
+        ([FIND], None, "no column expected_tool_calls: it is missing or blank"),
+        ([{"id": 7}], [FIND], 'tool_calls: the column tool_calls holds a call without the name of a tool: {"id": 7}'),
+        ("I called find.", [FIND], "tool_calls: the column tool_calls is no JSON list of calls"),
+    ],
+)  # fmt: skip
+def test_calls_of_tools_are_those_that_were_expected(called, expected, values):
+    sample = Sample("1", None, columns={"tool_calls": called, "expected_tool_calls": expected})
+    [measurement] = create(["tool_calls"])[0].measure([sample])
+    assert (tuple(measurement.values.values()) or measurement.reason) == pytest.approx(values)
+
+
+def test_the_order_of_calls_counts_where_that_is_asked_for():
+    [metric] = create(["tool_calls(in_order=True)"])
+    samples = [
+        Sample("1", None, columns={"tool_calls": BY_API, "expected_tool_calls": e}) for e in ([FIND, ASK], [ASK, FIND])
+    ]
+    assert [one.values["match"] for one in metric.measure(samples)] == [1, 0]
