@@ -46,6 +46,22 @@ CREATE TEMP MACRO has_null_in_word(t) AS CASE
     ELSE false
 END;
 
+-- What ends the turns of chat models, and begins them, where a tokenizer was told to keep it.
+CREATE TEMP MACRO has_control_token(t) AS CASE
+    WHEN contains(t, '<') OR contains(t, '[')
+    THEN regexp_matches(
+        t, '<\|[A-Za-z][A-Za-z_0-9]{1,30}\|>|<(?:start|end)_of_turn>|<(?:bos|eos|pad)>|</s>\s*$|^\s*<s>|\[/?INST\]'
+    )
+    ELSE false
+END;
+
+-- Characters as HTML and JSON escape them.
+CREATE TEMP MACRO is_escaped(t) AS CASE
+    WHEN contains(t, '&') OR contains(t, '\u')
+    THEN regexp_matches(t, '&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[0-9A-Fa-f]{2,5});|\\u[0-9A-Fa-f]{4}')
+    ELSE false
+END;
+
 -- " / ", or "/", "|" or ";" between two words; addresses and "and/or" are no lists. All letters become one, since eight
 -- \p{L} in a pattern take longer to compile than all other patterns here.
 CREATE TEMP MACRO is_joined(t) AS CASE
@@ -100,7 +116,8 @@ WITH prepared AS (
     SELECT
         *,
         bare(label) AS verdict,
-        concat_ws(' ', question, answer, array_to_string("references", ' ')) AS everything,
+        array_to_string("references", ' ') AS all_references,
+        concat_ws(' ', question, answer, all_references) AS everything,
         is_cut(answer, finish_reason) AS is_cut_off
     FROM staged_file
 )
@@ -120,7 +137,7 @@ SELECT
     hash(incorrect_references) AS h_incorrect,
     is_blank(sample_id)::TINYINT AS id_blank,
     is_blank(release)::TINYINT AS release_blank,
-    is_blank(array_to_string("references", ' '))::TINYINT AS references_blank,
+    is_blank(all_references)::TINYINT AS references_blank,
     coalesce(length(question), 0)::INTEGER AS question_chars,
     coalesce(length(answer), 0)::INTEGER AS answer_chars,
     coalesce(list_max(list_transform("references", lambda t: length(t))), 0)::INTEGER AS reference_chars,
@@ -138,6 +155,8 @@ SELECT
     (is_blank(answer) AND missing_because IS NULL)::TINYINT AS answer_blank,
     is_misread(everything)::TINYINT AS misread,
     coalesce(regexp_matches(answer, '(?i)</?think'), false)::TINYINT AS thinks,
+    (CASE WHEN has_control_token(answer) THEN NOT has_control_token(all_references) ELSE false END)::TINYINT AS control_token,
+    coalesce(is_escaped(answer) <> is_escaped(nullif(all_references, '')), false)::TINYINT AS escaped,
     has_null_in_word(everything)::TINYINT AS null_in_word,
     (CASE WHEN len("references") = 1 THEN is_joined("references"[1]) ELSE false END)::TINYINT AS joined,
     (CASE WHEN len(incorrect_references) > 0 THEN coalesce(list_has_any(
@@ -145,7 +164,7 @@ SELECT
     ), false) ELSE false END)::TINYINT AS right_and_wrong,
     contains(everything, '\\')::TINYINT AS doubled_backslash,
     is_cited(answer)::TINYINT AS cited,
-    (CASE WHEN is_error(answer) THEN NOT is_error(array_to_string("references", ' ')) ELSE false END)::TINYINT
+    (CASE WHEN is_error(answer) THEN NOT is_error(all_references) ELSE false END)::TINYINT
         AS failed_call,
     is_cut_off::TINYINT AS cut,
     -- A long answer that ends within a sentence.

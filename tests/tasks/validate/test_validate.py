@@ -250,6 +250,14 @@ TEXTS = {
         of("answer", "<think>hm</think>Moscow", "hm\n</THINK>\nMoscow"),
         [{"answer": "I think so"}, {"question": "What is <think>?"}],
     ),
+    "control_token": (
+        of("answer", "Moscow</s>", "Moscow<|im_end|>", "<|assistant|> Moscow", "Moscow<end_of_turn>", "[INST] Moscow"),
+        [*of("answer", "<b>Moscow</b>", "a <| b", "[in]"), {"answer": "<|eot_id|>", "references": ["<|eot_id|>"]}],
+    ),
+    "escaped_on_one_side": (
+        [*of("answer", "R&amp;D", "it&#39;s", "caf\\u00e9"), {"references": ["R&amp;D"]}],
+        [*of("answer", "R&D", "a & b;", "C:\\users"), {"answer": "R&amp;D", "references": ["R&amp;D"]}],
+    ),
     "citation_mark": (
         of("answer", "Moscow[1]", "Moscow.[12][3]", "Москва[^2^]", "Moscow【4†source】"),
         of("answer", "see [1]", "[1] Moscow", "a[i]", "Moscow"),
