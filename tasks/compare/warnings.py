@@ -77,12 +77,30 @@ def differing_methods(old: Report, new: Report) -> dict[str, str]:
     for metric, signature in new.manifest["signatures"].items():
         old_signature = old_signatures.get(metric)
         if old_signature == signature:
-            if reason := _fallback_reason(old, new, metric):
+            if reason := _fallback_reason(old, new, metric) or _scale_reason(old, new, metric):
                 reasons[metric] = reason
         elif old_signature is not None:
             changes = ", ".join(map(str, signature_changes(old_signature, signature)))
             reasons[metric] = f"computed in a different way, {changes}"
     return reasons
+
+
+def _scale_reason(old: Report, new: Report, metric: str) -> str:
+    """Say which scores of another tool have two scales, as part of a sentence; empty where none has.
+
+    The range of such scores is what was seen. Shares of at most 1 have another scale than scores whose mean is above 2.
+    """
+    if new.kind(metric) != "given":
+        return ""
+    for share, other in ((old, new), (new, old)):
+        for score in other.overall:
+            is_share = score.metric == metric and score.name in share.names and share.range(score.name)[1] == 1.0
+            if is_share and score.mean is not None and score.mean > 2:
+                in_share, in_other = names_of(share, other)
+                return (
+                    f"{score.name} has two scales: at most 1 in {in_share}, {score.mean:.3g} on average in {in_other}"
+                )
+    return ""
 
 
 def _fallback_reason(old: Report, new: Report, metric: str) -> str:

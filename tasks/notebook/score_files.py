@@ -13,8 +13,10 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.gate.labels import read_labels
-from answerkey.tasks.load.columns import check_units, complete, parse_map, text_at
+from answerkey.tasks.load.columns import ColumnMap, check_units, complete, parse_map, text_at
 from answerkey.tasks.load.given import as_number, given_at
+from answerkey.tasks.load.ids import by_plain_id, respelled
+from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.notebook.frames import samples_by_release
 from answerkey.tasks.notebook.reports import DATASET, add_report
@@ -23,6 +25,10 @@ from answerkey.tasks.warehouse.home import Home
 
 _NO_SCORES: tuple[Key, ...] = ("id", "cluster", "label", "repeat", "release")
 """The keys whose columns are no scores."""
+_NO_NUMBER = ("", "none", "nan", "null", "n/a", "na", "-")
+"""Cells that say that an answer has no score."""
+_NEARLY_A_NUMBER = re.compile(r"\s*[+-]?\d+(?:[.,]\d+)?\s*%?\s*")
+"""Percent and decimal commas."""
 _OLD_AND_NEW = (("old", "new"), ("baseline", "candidate"), ("before", "after"))
 """Words in the names of two releases, or of their columns, that tell the old one from the new one."""
 
@@ -51,6 +57,11 @@ def add_scores(
         work, doubt = Path(folder), ""
         if new:
             releases = [(Path(file).stem, _read(file, work, mapped, single=False)[""]) for file in (old, new)]
+            # One spelling of the ids, since tools write 7, 007 and 7.0
+            old_ids, new_ids = (by_plain_id(sample.sample_id for sample in samples) for _, samples in releases)
+            in_old = respelled(new_ids, old_ids)
+            for index, sample in enumerate(releases[1][1]):
+                releases[1][1][index] = replace(sample, sample_id=in_old.get(sample.sample_id, sample.sample_id))
         else:
             releases = list(_read(old, work, mapped).items())
             if len(releases) != 2:
@@ -118,6 +129,39 @@ def _old_one(*names: str) -> int | None:
     return None
 
 
+def _columns_of_scores(rows: Sequence[Raw], columns: ColumnMap, file: str) -> list[str]:
+    """Return the columns of which every cell is a number or says that there is none, but for those that have a key.
+
+    Raises:
+        UserError: a cell among numbers is none, or no column has numbers.
+    """
+    others = {path for key, paths in columns.paths.items() if key != "scores" for path in paths.split("\n")}
+    cells: dict[str, list[tuple[int, object]]] = {}
+    for raw in rows:
+        for name, cell in (raw.record or {}).items():
+            if name not in others and str(cell).strip().casefold() not in _NO_NUMBER:
+                cells.setdefault(name, []).append((raw.row, cell))
+    scores, mixed, nearly = [], [], []
+    for name, filled in cells.items():
+        texts = [(row, cell) for row, cell in filled if as_number(cell) is None]
+        if not texts:
+            scores.append(name)
+            continue
+        row, cell = texts[0]
+        problem = f"row {row}: {name} is {cell!r}, which is no number"
+        if len(texts) * 2 < len(filled):
+            mixed.append(problem)
+        elif _NEARLY_A_NUMBER.fullmatch(str(cell)):
+            nearly.append(problem)
+    if problems := mixed or (nearly if not scores else []):
+        remedy = "correct it, leave the cell empty, or name the columns of scores with --map scores=COLUMN"
+        raise UserError(f"{file}, {problems[0]}; {remedy}")
+    if not scores:
+        names = dict.fromkeys(name for raw in rows for name in raw.record or ())
+        raise UserError(f"{file}: no column of scores among {', '.join(names)}; write a number beside each id")
+    return scores
+
+
 def _read(file: str, work: Path, mapped: Sequence[str], *, single: bool = True) -> dict[str, list[Sample]]:
     """Return the samples of a file by release, with its scores as columns; if it is not the `single` file, all of "".
 
@@ -139,15 +183,7 @@ def _read(file: str, work: Path, mapped: Sequence[str], *, single: bool = True) 
             problem = raw.error or f"the id ({paths['id']}) is missing"
             raise UserError(f"{file}, row {raw.row}: {problem}; correct or remove the row")
 
-    # A column is a score if every cell with something in it is a number
-    scores = named["scores"].split("\n") if "scores" in named else []
-    for name in names if not scores else ():
-        filled = [cell for record in records if (cell := record.get(name)) not in (None, "")]
-        if name not in paths.values() and filled and None not in map(as_number, filled):
-            scores.append(name)
-    if not scores:
-        raise UserError(f"{file}: no column of scores among {', '.join(names)}; write a number beside each id")
-
+    scores = named["scores"].split("\n") if "scores" in named else _columns_of_scores(rows, columns, file)
     check_units(scores, file)
 
     numbered = [(raw.row, record) for raw, record in zip(rows, records, strict=True)]

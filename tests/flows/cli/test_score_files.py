@@ -107,6 +107,24 @@ def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
     assert "only 90 of 100 samples of gpt-5 (10 undefined) have a comparable number" in found["sentence"]
 
 
+def test_ids_are_joined_as_people_spell_them_and_a_cell_may_say_that_there_is_no_score(bare_cli, tmp_path):
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text("\n".join(["id,score", *(f"{n},{n % 2}" for n in range(60))]))
+    new.write_text("\n".join(["id,score", *(f"{n:03d},{'NaN' if n == 7 else n % 2}" for n in range(60))]))
+    [row] = json.loads(bare_cli("compare", old, new, "--json").stdout)["rows"]
+    assert (row["n_common"], row["n_only_old"], row["missing_new"]) == (59, 1, {"undefined": 1})
+
+
+def test_a_share_and_percent_are_no_pair(bare_cli, tmp_path):
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text("\n".join(["id,score", *(f"{n},{n % 2}" for n in range(60))]))
+    new.write_text("\n".join(["id,score", *(f"{n},{n % 2 * 100}" for n in range(60))]))
+    for files in ((old, new), (new, old)):
+        done = bare_cli("gate", *files, "--margin", "0.02", code=4)
+        assert "given.score has two scales: at most 1 in old, 50 on average in new" in " ".join(done.stdout.split())
+    assert "not compared: given.score has two scales" in " ".join(bare_cli("compare", old, new).stdout.split())
+
+
 @pytest.mark.parametrize(
     ("n_files", "content", "message"),
     [
@@ -114,6 +132,13 @@ def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
         (2, "id,word\na,hello\n", "bad.csv: no column of scores among id, word; write a number beside each id"),
         (2, "n,score\na,1\n", "bad.csv: no column of ids was recognised among n, score; name it: --map id=COLUMN"),
         (2, "id,latency\na,31\n", "bad.csv: in which unit is latency? Call the column latency_s or latency_ms"),
+        (
+            2,
+            "id,score,f1\na,1,1\nb,error,0\nc,0,1\n",
+            "bad.csv, row 2: score is 'error', which is no number; correct it, leave",
+        ),
+        (2, "id,score\na,85%\n", "bad.csv, row 1: score is '85%', which is no number; correct it"),
+        (2, "id;score\na;0,5\n", "bad.csv, row 1: score is '0,5', which is no number; correct it"),
         (2, "id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
         (
             2,
