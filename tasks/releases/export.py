@@ -59,17 +59,20 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     """
     folder.mkdir(parents=True, exist_ok=True)
     answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
-    about = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
+    parameters = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
     slices: set[str] = set()
     columns: set[str] = set()
     with home.warehouse.reading() as warehouse:
         with answers.open("w", encoding="utf-8") as out:
-            for *texts, values, others in _fetch(warehouse, "answers", about):
-                slices |= set(values or {})
-                columns |= set(others or {})
+            for *texts, slice_values, own_columns in _fetch(warehouse, "answers", parameters):
+                slices |= set(slice_values or {})
+                columns |= set(own_columns or {})
                 fields = dict(zip(_ANSWER_PATHS, texts, strict=True))
-                out.write(json.dumps({**(values or {}), **(others or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
-        _write_references(warehouse, about, references)
+                out.write(
+                    json.dumps({**(slice_values or {}), **(own_columns or {}), _FIELDS: fields}, ensure_ascii=False)
+                    + "\n"
+                )
+        _write_references(warehouse, parameters, references)
     return Source(
         str(answers),
         str(references),
@@ -83,24 +86,26 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
 
 
 def _write_references(
-    warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str | None], file: Path, *, questions: bool = False
+    warehouse: duckdb.DuckDBPyConnection, parameters: Mapping[str, str | None], file: Path, *, questions: bool = False
 ) -> None:
     """Write a data set version, with the slices that its samples have in the answers that `about` names."""
-    with_questions = questions or _has_questions(warehouse, about)
+    with_questions = questions or _has_questions(warehouse, parameters)
     with file.open("w", encoding="utf-8") as out:
-        for sample_id, question, references, facts, cluster, wrong, slices in _fetch(warehouse, "samples", about):
+        for sample_id, question, references, facts, cluster, incorrect, slices in _fetch(
+            warehouse, "samples", parameters
+        ):
             fields = {"id": sample_id, "references": references, "facts": facts, "cluster": cluster}
-            fields["incorrect_references"] = wrong
+            fields["incorrect_references"] = incorrect
             fields["question"] = question if with_questions else None
             out.write(json.dumps({**(slices or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
 
 
-def _has_questions(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str | None]) -> bool:
+def _has_questions(warehouse: duckdb.DuckDBPyConnection, parameters: Mapping[str, str | None]) -> bool:
     """Whether the questions came with the references: those that stood beside the answers are in no version."""
     digest = hashlib.md5(usedforsecurity=False)
-    for *row, _ in _fetch(warehouse, "samples", about):
+    for *row, _ in _fetch(warehouse, "samples", parameters):
         digest.update(Reference.stored(row)._replace(question=None).hash.encode())
-    return digest.hexdigest()[:12] != about["version"]
+    return digest.hexdigest()[:12] != parameters["version"]
 
 
 def _fetch(

@@ -6,6 +6,7 @@ stopped, is simply started again. The file of answers is rewritten as a whole ea
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import uuid
@@ -13,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -112,36 +112,37 @@ class Generated:
     @property
     def why(self) -> str:
         """The most frequent reasons, for people; empty where every question has an answer."""
-        named = [f"{n:,} {reason}" for reason, n in self.reasons[:_MOST_REASONS]]
-        rest = sum(n for _, n in self.reasons[_MOST_REASONS:])
-        return ", ".join([*named, *([f"{rest:,} for other reasons"] if rest else [])])
+        most_frequent = [f"{n:,} {reason}" for reason, n in self.reasons[:_MOST_REASONS]]
+        n_others = sum(n for _, n in self.reasons[_MOST_REASONS:])
+        return ", ".join([*most_frequent, *([f"{n_others:,} for other reasons"] if n_others else [])])
 
 
-def counts(made: Generated) -> list[tuple[str, int]]:
+def counts(generated: Generated) -> list[tuple[str, int]]:
     """What came of the questions, or of all answers to them; the first count is the sum of the others."""
     return [
-        ("questions" if made.repeats == 1 else "answers", made.n_wanted),
-        ("generated", made.n_generated),
-        ("from ledger", made.n_from_ledger),
-        ("failed", made.n_failed),
-        ("skipped", made.n_skipped),
+        ("questions" if generated.repeats == 1 else "answers", generated.n_wanted),
+        ("generated", generated.n_generated),
+        ("from ledger", generated.n_from_ledger),
+        ("failed", generated.n_failed),
+        ("skipped", generated.n_skipped),
     ]
 
 
-def tally(made: Generated) -> str:
+def tally(generated: Generated) -> str:
     """What came of the questions in a sentence, with its cost."""
-    _, *parts = counts(made)
-    said = ", ".join(f"{count:,} {name}" for name, count in parts)
-    times = f", {made.repeats:,} answers each" if made.repeats > 1 else ""
-    why = f" ({made.why})" if made.reasons else ""
-    cut = f"; {made.n_cut_off:,} cut off at the token limit" if made.n_cut_off else ""
-    cut += f"; {made.n_refused:,} refused" if made.n_refused else ""
-    return f"{made.dataset}/{made.release}: {made.n_questions:,} questions{times}: {said}{why}{cut}; {spent(made)}"
+    _, *parts = counts(generated)
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in parts)
+    times = f", {generated.repeats:,} answers each" if generated.repeats > 1 else ""
+    reasons = f" ({generated.why})" if generated.reasons else ""
+    incomplete = f"; {generated.n_cut_off:,} cut off at the token limit" if generated.n_cut_off else ""
+    incomplete += f"; {generated.n_refused:,} refused" if generated.n_refused else ""
+    release = f"{generated.dataset}/{generated.release}: {generated.n_questions:,} questions{times}"
+    return f"{release}: {outcomes}{reasons}{incomplete}; {spent(generated)}"
 
 
-def spent(made: Generated) -> str:
+def spent(generated: Generated) -> str:
     """The calls that generation made, and their cost."""
-    return f"{made.calls:,} call{'' if made.calls == 1 else 's'}, {price(made.cost_usd)}"
+    return f"{generated.calls:,} call{'' if generated.calls == 1 else 's'}, {price(generated.cost_usd)}"
 
 
 @dataclass(slots=True)
@@ -172,15 +173,15 @@ class _Tally:
         self.refused += origin.finish_reason == REFUSAL
         self.tokens_in += origin.tokens_in or 0
         self.tokens_out += origin.tokens_out or 0
-        known = self.cost is not None and origin.cost_usd is not None
-        self.cost = self.cost + origin.cost_usd if known else None  # type: ignore[operator]
+        is_priced = self.cost is not None and origin.cost_usd is not None
+        self.cost = self.cost + origin.cost_usd if is_priced else None  # type: ignore[operator]
 
     def pay(self, access: Access, keys: Sequence[str]) -> None:
         """Add what all runs together have spent on these requests."""
-        for spent in spent_on(access, keys):
-            self.calls_ever += spent.calls
-            known = self.cost_ever is not None and spent.cost_usd is not None
-            self.cost_ever = self.cost_ever + spent.cost_usd if known else None  # type: ignore[operator]
+        for spending in spent_on(access, keys):
+            self.calls_ever += spending.calls
+            is_priced = self.cost_ever is not None and spending.cost_usd is not None
+            self.cost_ever = self.cost_ever + spending.cost_usd if is_priced else None  # type: ignore[operator]
 
 
 def check_release(home: Home, dataset: str, release: str, asking: Asking) -> None:
@@ -214,39 +215,51 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
         UserError: as `questions` and `check_release`; or the key is missing, or the model cannot be asked.
         LedgerError: the ledger cannot be used.
     """
+    # Ask all questions, in the folder of the run, which is cleared after it even if it is killed: this may take hours
     check_release(home, question_set.dataset, release, asking)
-    opened = asking.with_key()
+    asking_with_key = asking.with_key()
     file, tally = answers_file(home, question_set.dataset, release), _Tally()
-    rest = questions(question_set, asking.prompting.template, work)
-    # In the folder of the run, which is cleared after it, also where it is killed: this may take hours.
+    remaining = questions(question_set, asking.prompting.template, work)
     work.mkdir(parents=True, exist_ok=True)
     unfinished = work / f"{uuid.uuid4().hex}.jsonl"
     with unfinished.open("w", encoding="utf-8") as out:
-        while batch := list(islice(rest, max(1, _BATCH // asking.repeats))):
-            _answer(batch, opened, tally, out)
-    with atomic_write(file) as published:
-        shutil.move(unfinished, published)
-    spent = spent_by(asking.access)
-    made = Generated(
-        question_set.dataset, release, str(file), tally.status.total() // asking.repeats, tally.status["generated"],
-        tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
-        tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd, asking.repeats,
-        tally.refused,
-    )  # fmt: skip
+        while batch := list(itertools.islice(remaining, max(1, _BATCH // asking.repeats))):
+            _answer(batch, asking_with_key, tally, out)
+    with atomic_write(file) as target:
+        shutil.move(unfinished, target)
+
+    # What came of them, which the manifest keeps
+    spending = spent_by(asking.access)
+    generated = Generated(
+        dataset=question_set.dataset,
+        release=release,
+        answers=str(file),
+        n_questions=tally.status.total() // asking.repeats,
+        n_generated=tally.status["generated"],
+        n_from_ledger=tally.status["from_ledger"],
+        n_failed=tally.status["failed"],
+        n_skipped=tally.status["skipped"],
+        n_cut_off=tally.cut_off,
+        reasons=tuple(tally.reasons.most_common()),
+        calls=spending.calls,
+        cost_usd=None if spending.unpriced else spending.cost_usd,
+        repeats=asking.repeats,
+        n_refused=tally.refused,
+    )
     # If this run made no call, the manifest of the run that did knows more.
-    if spent.calls or generation_of(str(file)) is None:
-        content = _manifest(question_set, asking, made, tally)
-        run = {"calls": spent.calls, "cost_usd": made.cost_usd, "unpriced": spent.unpriced}
+    if spending.calls or generation_of(str(file)) is None:
+        content = _manifest(question_set, asking, generated, tally)
+        run = {"calls": spending.calls, "cost_usd": generated.cost_usd, "unpriced": spending.unpriced}
         write_manifest(file, {**content, "run": run})
     share(home, file)
-    return made
+    return generated
 
 
-def _requests(asking: Asking, some: Iterable[Question]) -> Iterator[Request]:
+def _requests(asking: Asking, batch: Iterable[Question]) -> Iterator[Request]:
     return (
-        asking.prompting.request(asking.model, one.values, repeat)
-        for one in some
-        if not one.blank
+        asking.prompting.request(asking.model, question.values, repeat)
+        for question in batch
+        if not question.blank
         for repeat in range(1, asking.repeats + 1)
     )
 
@@ -255,7 +268,8 @@ def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -
     requests = list(_requests(asking, batch))
     answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
     tally.pay(asking.access, [request.key for request in requests])
-    for question, repeat in ((one, number + 1) for one in batch for number in range(asking.repeats)):
+    # A row for each answer, in the order of the questions
+    for question, repeat in itertools.product(batch, range(1, asking.repeats + 1)):
         row: dict[str, Any] = {"id": question.sample_id, "question": question.text}
         row |= {"repeat": repeat} if asking.repeats > 1 else {}
         if question.blank:
@@ -271,30 +285,30 @@ def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -
         out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _manifest(question_set: QuestionSet, asking: Asking, made: Generated, tally: _Tally) -> dict[str, Any]:
-    used = versions()
+def _manifest(question_set: QuestionSet, asking: Asking, generated: Generated, tally: _Tally) -> dict[str, Any]:
+    used_versions = versions()
     return {
         "dataset": question_set.dataset,
-        "release": made.release,
+        "release": generated.release,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "run_id": asking.access.run,
         **_settings(asking),
         "not_taken": list(left_out(asking.model)),
         "answered_by": dict(tally.models),
         "fingerprints": {name: n for name, n in tally.fingerprints.items() if name},
-        "questions": made.n_questions,
-        **({"repeats": made.repeats} if made.repeats > 1 else {}),
-        "answered": made.n_answered,
-        "failed": made.n_failed,
-        "skipped": made.n_skipped,
-        "cut_off": made.n_cut_off,
-        "refused": made.n_refused,
-        "reasons": dict(made.reasons),
+        "questions": generated.n_questions,
+        **({"repeats": generated.repeats} if generated.repeats > 1 else {}),
+        "answered": generated.n_answered,
+        "failed": generated.n_failed,
+        "skipped": generated.n_skipped,
+        "cut_off": generated.n_cut_off,
+        "refused": generated.n_refused,
+        "reasons": dict(generated.reasons),
         "tokens_in": tally.tokens_in,
         "tokens_out": tally.tokens_out,
         "cost_usd": tally.cost,
         "all_runs": {"calls": tally.calls_ever, "cost_usd": tally.cost_ever},
-        "versions": {name: used[name] for name in ("answerkey", "python", "litellm")},
+        "versions": {name: used_versions[name] for name in ("answerkey", "python", "litellm")},
     }
 
 
@@ -303,7 +317,7 @@ def _settings(asking: Asking) -> dict[str, Any]:
     return {"model": asking.model.label, **asdict(asking.prompting)}
 
 
-def check_answered(made: Generated, least: float) -> None:
+def check_answered(generated: Generated, min_share: float) -> None:
     """Check that enough of the answers are there for the release to be registered.
 
     Args:
@@ -312,21 +326,23 @@ def check_answered(made: Generated, least: float) -> None:
     Raises:
         UserError: there are too few.
     """
-    if made.n_answered and made.n_answered >= least * made.n_wanted:
+    if generated.n_answered and generated.n_answered >= min_share * generated.n_wanted:
         return
-    what = "questions have an answer" if made.repeats == 1 else "answers are there"
+    counted = "questions have an answer" if generated.repeats == 1 else "answers are there"
     raise UserError(
-        f"{made.dataset}/{made.release}: {made.n_answered:,} of {made.n_wanted:,} {what} ({made.why}), and it takes "
-        f"{least:.0%} to register the release (--min-answered); run again to go on: what was answered is not asked "
-        "again"
+        f"{generated.dataset}/{generated.release}: {generated.n_answered:,} of {generated.n_wanted:,} {counted} "
+        f"({generated.why}), and it takes {min_share:.0%} to register the release (--min-answered); run again to go on: what "
+        "was answered is not asked again"
     )
 
 
-def register_generated(home: Home, question_set: QuestionSet, made: Generated, run_id: str, work: Path) -> Registration:
+def register_generated(
+    home: Home, question_set: QuestionSet, generated: Generated, run_id: str, work: Path
+) -> Registration:
     """Register the answers as a release that waits for its evaluation; see `register`."""
     source = Source(
-        made.answers, question_set.known, question_set.dataset, made.release,
-        _PATHS if made.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
+        generated.answers, question_set.known, question_set.dataset, generated.release,
+        _PATHS if generated.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
         question_set.paths if question_set.known else {}, question_set.slices,
     )  # fmt: skip
     return register(home, source, run_id, work)

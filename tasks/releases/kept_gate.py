@@ -17,9 +17,9 @@ def keep_gate(home: Home, dataset: str, baseline: str, policy: Policy) -> None:
     Args:
         baseline: a release, of which always the newest report counts, or the id of a report, which stays the same.
     """
-    about = {"dataset": dataset, "baseline": baseline, "policy": json.dumps(policy.as_dict())}
+    columns = {"dataset": dataset, "baseline": baseline, "policy": json.dumps(policy.as_dict())}
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(_SQL["keep"], about)
+        warehouse.execute(_SQL["keep"], columns)
 
 
 def kept_gate(home: Home, dataset: str) -> tuple[str, str]:

@@ -61,15 +61,15 @@ class Question:
     blank: bool
 
 
-def text_or_file(given: str) -> str:
+def text_or_file(prompt: str) -> str:
     """A prompt that was given as a text, or as the path of a text file; without the file's last line break.
 
     Raises:
         UserError: it looks like the name of a text file that does not exist; or the file is not text.
     """
-    name = given.strip()
+    name = prompt.strip()
     if "\n" in name or not 0 < len(name) < _LONGEST_NAME:
-        return given
+        return prompt
     if Path(name).is_file():
         try:
             return Path(name).read_text(encoding="utf-8").rstrip("\n")
@@ -77,7 +77,7 @@ def text_or_file(given: str) -> str:
             raise UserError(f"{name}: not a text in UTF-8 ({error})") from error
     if re.fullmatch(r"\S+\.(txt|md)", name):
         raise UserError(f"{name}: there is no such file")
-    return given
+    return prompt
 
 
 def find_questions(
@@ -101,12 +101,12 @@ def find_questions(
         UserError: there is neither, or no usable name.
     """
     if URL.match(dataset) or TABLE.match(dataset) or Path(dataset).is_file():
-        named = dataset_name(Source(dataset, dataset=name))
-        return QuestionSet(named, dataset, dataset, dict(paths or {}), tuple(slices))
+        dataset_of_file = dataset_name(Source(dataset, dataset=name))
+        return QuestionSet(dataset_of_file, dataset, dataset, dict(paths or {}), tuple(slices))
     names = _names(home)
     if dataset not in names:
-        there = f"there are {', '.join(names)}" if names else "there is none yet"
-        raise UserError(f"{dataset}: no such file, and no data set of this name in {home} ({there})")
+        known_names = f"there are {', '.join(names)}" if names else "there is none yet"
+        raise UserError(f"{dataset}: no such file, and no data set of this name in {home} ({known_names})")
     if name or paths or slices:
         raise UserError(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
     work.mkdir(parents=True, exist_ok=True)
@@ -130,28 +130,28 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         UserError: the template names no column, or one that is not there or must not be shown; ids, or the right
             answers, are not there; a row cannot be read.
     """
-    found = opened(read(question_set.source, work), question_set.source)
+    source = opened(read(question_set.source, work), question_set.source)
     columns = complete(
-        question_set.paths, question_set.slices, found.records, _shown(question_set), made=found.reading.is_made
+        question_set.paths, question_set.slices, source.records, _shown(question_set), made=source.reading.is_made
     )
     _require(question_set, columns)
-    places = _places(question_set, template, columns, found.records)
-    seen: dict[str, str] = {}
-    for raw in found.rows:
+    paths = _places(question_set, template, columns, source.records)
+    hash_by_id: dict[str, str] = {}
+    for raw in source.rows:
         sample = Reference.of(raw, replace(columns, slices=()), _shown(question_set))
         content = sample.hash
-        first = seen.setdefault(sample.sample_id, content)
-        if first != content:
+        first_hash = hash_by_id.setdefault(sample.sample_id, content)
+        if first_hash != content:
             raise UserError(
                 f"{_shown(question_set)}: id {sample.sample_id!r} occurs again in row {raw.row} with different "
                 f"content; keep one row per id"
             )
-        if first is not content:
+        if first_hash is not content:
             continue
-        values = {name: _text(raw.record or {}, path, question_set, raw.row) for name, path in places.items()}
+        values = {name: _text(raw.record or {}, path, question_set, raw.row) for name, path in paths.items()}
         # A language or a topic asks nothing by itself.
-        asked = [values["question"]] if "question" in values else values.values()
-        yield Question(sample.sample_id, sample.question, values, all(map(is_blank, asked)))
+        asking_texts = [values["question"]] if "question" in values else values.values()
+        yield Question(sample.sample_id, sample.question, values, all(map(is_blank, asking_texts)))
 
 
 def _require(question_set: QuestionSet, columns: ColumnMap) -> None:
@@ -167,28 +167,28 @@ def _places(question_set: QuestionSet, template: str, columns: ColumnMap, record
     """Where the value of each placeholder is."""
     if not (names := placeholders(template)):
         raise UserError("template: it names no column, so every question would be the same; write {question} into it")
-    hidden = _hidden(columns)
-    places = {}
+    hidden_paths = _hidden(columns)
+    paths = {}
     for name in names:
         # A key stands for its column, whatever that is called.
         path = columns.paths.get(name, name)  # type: ignore[call-overload]
-        way = steps(path)
-        if any(way[: len(secret)] == secret[: len(way)] for secret in hidden):
+        path_steps = steps(path)
+        if any(path_steps[: len(hidden_path)] == hidden_path[: len(path_steps)] for hidden_path in hidden_paths):
             raise UserError(f"template: {{{name}}} has what answers are measured by, which the model must not see")
         if not any(is_there(record, path, but_null=True) for record in records):
             raise UserError(
                 f"template: {_shown(question_set)} has no column {name!r} with a text; "
-                f"there are {_offered(records, hidden)}"
+                f"there are {_offered(records, hidden_paths)}"
             )
-        places[name] = path
-    return places
+        paths[name] = path
+    return paths
 
 
 def _hidden(columns: ColumnMap) -> list[list[str]]:
     """Paths of what a model under test must not be shown, by mapping or by its usual names."""
-    ways = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
+    paths = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
     # What stands beside one item of a list of references is another reference.
-    of_lists = [[*way[:1], *itertools.takewhile(lambda step: not step.isdecimal(), way[1:])] for way in ways]
+    of_lists = [[*path[:1], *itertools.takewhile(lambda step: not step.isdecimal(), path[1:])] for path in paths]
     return [*of_lists, *([name] for name in usual_names("references", "facts", "incorrect_references"))]
 
 

@@ -95,7 +95,7 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
     committed = commit(home, run_id, source.answers, loaded, validation.accepted, ())
     [release] = committed.releases
     key = [committed.dataset, committed.dataset_version, release.release, release.answers_version]
-    about = {
+    columns = {
         "registration": content_hash(key)[:12],
         "dataset": committed.dataset,
         "dataset_version": committed.dataset_version,
@@ -105,11 +105,13 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         "generation": json.dumps(generation_of(source.answers)),
     }
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(_SQL["add"], about)
-    made = registration_named(home, about["registration"])
-    payload = {name: getattr(made, name) for name in ("registration", "dataset", "release")} | {"home": home.address}
-    emit(RELEASE_REGISTERED, f"answerkey.release.{made.dataset}.{made.registration}", payload)
-    return made
+        warehouse.execute(_SQL["add"], columns)
+    registration = registration_named(home, columns["registration"])
+    payload = {name: getattr(registration, name) for name in ("registration", "dataset", "release")} | {
+        "home": home.address
+    }
+    emit(RELEASE_REGISTERED, f"answerkey.release.{registration.dataset}.{registration.registration}", payload)
+    return registration
 
 
 def _loaded(home: Home, source: Source, work: Path) -> Loaded:
@@ -119,8 +121,8 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
         if source.references is not None:
             raise
         file = work / "known.jsonl"
-        if home.warehouse.exists() and (known := stored_references(home, source.dataset, file)):
-            paths, slices = known
+        if home.warehouse.exists() and (stored := stored_references(home, source.dataset, file)):
+            paths, slices = stored
             return load(
                 replace(source, references=str(file), reference_paths=paths, slices=source.slices or slices), work
             )
@@ -143,10 +145,14 @@ def registration_named(home: Home, name: str) -> Registration:
     Raises:
         UserError: there is none.
     """
-    named = [one for one in registrations(home) if name in (one.registration, one.release, one.name)]
-    if not named:
+    matching = [
+        registration
+        for registration in registrations(home)
+        if name in (registration.registration, registration.release, registration.name)
+    ]
+    if not matching:
         raise UserError(f"{name}: no such registered release in {home}; `answerkey register-release` makes one")
-    return named[-1]
+    return matching[-1]
 
 
 def pending(home: Home) -> list[Registration]:
@@ -154,7 +160,11 @@ def pending(home: Home) -> list[Registration]:
 
     Older answers of a release that has newer ones do not: their report would be the newest of the release.
     """
-    return [one for one in registrations(home) if one.report_id is None and not one.superseded]
+    return [
+        registration
+        for registration in registrations(home)
+        if registration.report_id is None and not registration.superseded
+    ]
 
 
 def registrations(home: Home) -> list[Registration]:
@@ -190,5 +200,5 @@ def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _registration(row: tuple[Any, ...]) -> Registration:
-    made = Registration(*row)
-    return replace(made, generation=json.loads(str(made.generation)))
+    registration = Registration(*row)
+    return replace(registration, generation=json.loads(str(registration.generation)))
