@@ -331,8 +331,8 @@ def check_answered(generated: Generated, min_share: float) -> None:
     counted = "questions have an answer" if generated.repeats == 1 else "answers are there"
     raise UserError(
         f"{generated.dataset}/{generated.release}: {generated.n_answered:,} of {generated.n_wanted:,} {counted} "
-        f"({generated.why}), and it takes {min_share:.0%} to register the release (--min-answered); run again to go on: what "
-        "was answered is not asked again"
+        f"({generated.why}), and it takes {min_share:.0%} to register the release (--min-answered); "
+        "run again to go on: what was answered is not asked again"
     )
 
 
