@@ -56,16 +56,16 @@ def find_answers(
     kind, _, name = data.answers.partition(":")
     rerun_of: Mapping[str, Any] = {}
     if f"{kind}:" == REPORT:
-        [old] = read_reports(run.home, [name])
+        [report] = read_reports(run.home, [name])
         source = export_answers(
-            run.home, old.dataset, old.dataset_version, old.release, old.answers_version, run.folder
+            run.home, report.dataset, report.dataset_version, report.release, report.answers_version, run.folder
         )
-        generation, rerun_of = old.manifest.get("generation"), {RERUN_OF: name}
+        generation, rerun_of = report.manifest.get("generation"), {RERUN_OF: name}
 
         # The suite may be given as the text that was checked
-        before = old.manifest["parameters"]
-        parameters["data"] = before["data"]
-        parameters["limits"]["expectations"] = before["limits"].get("expectations", "")
+        report_parameters = report.manifest["parameters"]
+        parameters["data"] = report_parameters["data"]
+        parameters["limits"]["expectations"] = report_parameters["limits"].get("expectations", "")
     elif f"{kind}:" == ADDRESS:
         registration = registration_named(run.home, name)
         source, generation = registered_source(run.home, registration, run.folder), registration.generation

@@ -78,8 +78,8 @@ def calibrate_judge(  # noqa: PLR0913
         raise UserError("--map names columns of a labels file; give --labels FILE as well")
     parameters: dict[str, Any] = {"metric": metric, "reports": reports, "labels": labels, "columns": columns}
     if learn:
-        asked = Learning(metric, rubric, learn, reports, labels, columns, out, judging.key_from)
-        return _learn(home, asked, judging, parameters | {"learn": learn, "rubric": rubric, "out": out})
+        learning = Learning(metric, rubric, learn, reports, labels, columns, out, judging.key_from)
+        return _learn(home, learning, judging, parameters | {"learn": learn, "rubric": rubric, "out": out})
     if rubric or out:
         raise UserError("--rubric and --out go with --learn N: how many examples to choose")
     if judging.judges or judging.cascade or judging.dry_run:
@@ -90,32 +90,32 @@ def calibrate_judge(  # noqa: PLR0913
         if not labels and not run.home.warehouse.exists():
             raise nothing_here(home)
         with run.recorded("calibrate-judge", metric, parameters):
-            found = compare_with_people(run.home, metric, reports=reports, labels=labels, mapping=columns)
-            keep_calibration(run.home, found)
-    show_table(agreement(found), artifact_key("calibration", found.name), found.signature)
-    return found
+            calibration = compare_with_people(run.home, metric, reports=reports, labels=labels, mapping=columns)
+            keep_calibration(run.home, calibration)
+    show_table(agreement(calibration), artifact_key("calibration", calibration.name), calibration.signature)
+    return calibration
 
 
-def _learn(home: str, asked: Learning, judging: Estimating, parameters: dict[str, Any]) -> Learned | list[Cost]:
+def _learn(home: str, learning: Learning, judging: Estimating, parameters: dict[str, Any]) -> Learned | list[Cost]:
     with started(home) as run:
-        asked.check()
+        learning.check()
         options = judging.options()
         preflight(options, judging.key_from, needs_key=not judging.dry_run)
         if not run.home.warehouse.exists():
             raise nothing_here(home)
         parameters |= {"judging": judging.model_dump()}
-        with run.recorded("calibrate-judge", asked.name, parameters, dry_run=judging.dry_run):
+        with run.recorded("calibrate-judge", learning.name, parameters, dry_run=judging.dry_run):
             if not judging.dry_run:
-                learned = learn_examples(run.home, asked, options, run.id)
-                _show_learned(asked, learned)
+                learned = learn_examples(run.home, learning, options, run.id)
+                _show_learned(learning, learned)
                 return learned
-            cost = estimate_calls(run.home, asked, options)
+            cost = estimate_calls(run.home, learning, options)
             log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
-            show_table(costs("", [cost]), artifact_key("dry-run", asked.name), "What would be asked at most")
+            show_table(costs("", [cost]), artifact_key("dry-run", learning.name), "What would be asked at most")
             return [cost]
 
 
-def _show_learned(asked: Learning, learned: Learned) -> None:
-    text = f"{literal(what_it_learned(learned))}\n\n{code_block(learned.rubric.text, 'yaml')}\n"
-    show_markdown(text, artifact_key("learned", asked.name), learned.rubric.name)
+def _show_learned(learning: Learning, learned: Learned) -> None:
+    markdown = f"{literal(what_it_learned(learned))}\n\n{code_block(learned.rubric.text, 'yaml')}\n"
+    show_markdown(markdown, artifact_key("learned", learning.name), learned.rubric.name)
     log.info(what_it_learned(learned))

@@ -30,16 +30,16 @@ def command_line(parameters: Mapping[str, Any]) -> str:
     words = ["answerkey evaluate", shlex.join(map(without_secrets, data["answers"].splitlines()))]
     config: dict[str, dict[str, Any]] = {}
     for name, form in _FORMS.items():
-        given = parameters.get(name) or {}
-        if name == "judging" and not given.get("judges"):
+        values = parameters.get(name) or {}
+        if name == "judging" and not values.get("judges"):
             continue
-        for field, value in given.items():
-            if not (info := form.model_fields.get(field)):
+        for field, value in values.items():
+            if not (field_info := form.model_fields.get(field)):
                 continue
-            option = option_of(field, info)
+            option = option_of(field, field_info)
             if option.startswith("--"):
-                words += _written(option, value, info.default)
-            elif not option and value != info.get_default(call_default_factory=True):
+                words += _written(option, value, field_info.default)
+            elif not option and value != field_info.get_default(call_default_factory=True):
                 config.setdefault(name, {})[field] = value
     if config:
         words.append(f"--config {shlex.quote(without_secrets(json.dumps(config)))}")
@@ -55,5 +55,5 @@ def _written(option: str, value: Any, default: Any) -> list[str]:
         return [option]
     if not value and (value is False or not isinstance(value, int | float) or not default):
         return []
-    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return [f"{option} {shlex.quote(without_secrets(text))}"]
+    written = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return [f"{option} {shlex.quote(without_secrets(written))}"]

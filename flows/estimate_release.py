@@ -48,9 +48,9 @@ def estimate_release(
     with started(home) as run:
         answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
         baseline, policy = gate_of(run.home, answers, baseline, policy)
-        named = "" if baseline == NOTHING else baseline
+        named_baseline = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access, needs_key=False)
-        policy_for(policy, named, metrics)
+        policy_for(policy, named_baseline, metrics)
         contract = contract_of(limits, scoring, answers)
 
         with run.recorded("estimate-release", dataset_name(answers.source), answers.parameters, dry_run=True):
@@ -59,9 +59,9 @@ def estimate_release(
                 loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
             )
             log_validation(loaded, validated)
-            check_validated(run.home, answers, named, loaded, validated)
+            check_validated(run.home, answers, named_baseline, loaded, validated)
 
-            metrics = with_baseline_answers(metrics, validated.accepted, named)
+            metrics = with_baseline_answers(metrics, validated.accepted, named_baseline)
             planned = plan_scores(
                 validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
                 key_from=judging.key_from, wait_for=[validated],

@@ -24,14 +24,14 @@ def evaluate_new(home: str = ".answerkey") -> list[str]:
     Args:
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
-    where = Home.parse(home)
-    waiting = _without_run(pending(where))
+    parsed_home = Home.parse(home)
+    waiting = _without_run(pending(parsed_home))
     for registration in waiting:
         parameters = {"data": {"answers": registration.address}, "home": home}
         _start("evaluate-release/evaluate", parameters, f"{registration.address} at {registration.registered_at}")
 
     # The gate of a data set may be kept after its newest release was evaluated
-    undecided = never_gated(where)
+    undecided = never_gated(parsed_home)
     for report_id, baseline, policy, kept_at in undecided:
         parameters = {"comparing": {"old": baseline, "new": report_id}, "policy": policy, "home": home}
         _start("compare-releases/compare", parameters, f"{report_id} by the gate of {kept_at}")

@@ -133,11 +133,11 @@ def evaluate_release(
 
         # Whatever can be refused is refused before anything is loaded
         baseline, policy = gate_of(run.home, answers, baseline, policy)
-        named = "" if baseline == NOTHING else baseline
+        named_baseline = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
         contract = contract_of(limits, scoring, answers)
-        rules = policy_for(policy, named, metrics)
-        check_baseline_answers(metrics, named)
+        rules = policy_for(policy, named_baseline, metrics)
+        check_baseline_answers(metrics, named_baseline)
 
         with run.recorded(answers.flow, dataset_name(answers.source), answers.parameters):
             # The answers, in DuckDB's terms, and which of them can be scored
@@ -150,10 +150,10 @@ def evaluate_release(
             keep_validation(run.home, run.id, answers.source.answers, loaded, validated)
             log_validation(loaded, validated)
             docs = write_data_docs.submit(run.home, run.id, loaded.dataset, contract, validated) if page else None
-            check_validated(run.home, answers, named, loaded, validated, docs)
+            check_validated(run.home, answers, named_baseline, loaded, validated, docs)
 
             # What has no score yet, and what that costs
-            metrics = with_baseline_answers(metrics, validated.accepted, named)
+            metrics = with_baseline_answers(metrics, validated.accepted, named_baseline)
             planned = plan_scores(
                 validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
                 key_from=judging.key_from, wait_for=[validated],
@@ -175,8 +175,10 @@ def evaluate_release(
             _describe(run, answers, committed)
             content = manifest(run.id, answers.parameters, loaded, validated, planned, judge, run.access)
             content |= {"command": command_line(content["parameters"])} | answers.provenance
-            if is_scheduled() and (same := _unchanged(run.home, committed, content, named)):
-                return completed(same, f"nothing new: {', '.join(same)} has these answers, scored and decided alike")
+            if is_scheduled() and (unchanged := _unchanged(run.home, committed, content, named_baseline)):
+                return completed(
+                    unchanged, f"nothing new: {', '.join(unchanged)} has these answers, scored and decided alike"
+                )
             reports: Sequence[Report] = earlier or aggregate_scores(
                 run.home, committed, metrics, content, min_coverage=limits.min_coverage
             )
@@ -251,24 +253,24 @@ def _unchanged(home: Home, committed: Committed, content: Mapping[str, Any], bas
 
     They have the same answers and references, were made in the same way, and the gate decided against the same report.
     """
-    wanted = json.loads(json.dumps({name: content[name] for name in ("parameters", "signatures")}))
-    found = []
+    expected = json.loads(json.dumps({name: content[name] for name in ("parameters", "signatures")}))
+    unchanged = []
     try:
-        old = report_named(home, baseline, committed.dataset) if baseline else ""
+        old_report = report_named(home, baseline, committed.dataset) if baseline else ""
         for release in committed.releases:
             [report] = read_reports(home, [report_named(home, release.release, committed.dataset)])
-            decided = {gated.old for gated in stored_verdicts(home, [report.report_id])}
+            gated_against = {gated.old for gated in stored_verdicts(home, [report.report_id])}
             if (
                 (report.dataset_version, report.answers_version) != (committed.dataset_version, release.answers_version)
-                or any(report.manifest[name] != wanted[name] for name in wanted)
-                or (wanted["parameters"]["policy"] and old not in decided | {report.report_id})
+                or any(report.manifest[name] != expected[name] for name in expected)
+                or (expected["parameters"]["policy"] and old_report not in gated_against | {report.report_id})
             ):
                 return []
-            found.append(report.report_id)
+            unchanged.append(report.report_id)
     except UserError:
         # A release has no report yet
         return []
-    return found
+    return unchanged
 
 
 def _check_reachable(planned: Plan, judge: JudgeOptions) -> None:
@@ -288,8 +290,8 @@ def _check_reachable(planned: Plan, judge: JudgeOptions) -> None:
 def _describe(run: Run, answers: Answers, committed: Committed) -> None:
     """Name the run after what it has evaluated, and tag it for the filters of the page of runs."""
     releases = [release.release for release in committed.releases]
-    what = releases[0] if len(releases) == 1 else f"{len(releases)} releases"
-    name = f"{answers.flow.partition('-')[0]} {what} on {committed.dataset}"
+    releases_named = releases[0] if len(releases) == 1 else f"{len(releases)} releases"
+    name = f"{answers.flow.partition('-')[0]} {releases_named} on {committed.dataset}"
     run.describe({"dataset": [committed.dataset], "release": releases}, name)
 
 
@@ -337,9 +339,9 @@ def _publish_page(
     why_old: str,
 ) -> None:
     """Write the page: about the baseline and all that was compared with it, or about each report."""
-    shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else _ids(reports)
-    about = {"drawn": drawn, "docs": _data_docs(home, docs), "why_old": why_old}
-    log_page(lambda: publish_page(home, shown, comparisons, verdicts, **about, wait_for=[reports]))
+    report_ids = [pairs[0][0], *(new for _, new in pairs)] if pairs else _ids(reports)
+    options = {"drawn": drawn, "docs": _data_docs(home, docs), "why_old": why_old}
+    log_page(lambda: publish_page(home, report_ids, comparisons, verdicts, **options, wait_for=[reports]))
 
 
 if __name__ == "__main__":

@@ -50,19 +50,19 @@ def _outcomes(
         name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
         work = score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
         # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
-        before = model if shard.workload == "semantic" else []
-        future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *before])
+        earlier_model = model if shard.workload == "semantic" else []
+        future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *earlier_model])
         model = [allow_failure(future)] if shard.workload == "semantic" else model
         submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=closed.is_set)
     try:
         for future in as_completed(submitted):
-            shard, here = submitted[future]
-            yield shard, outcome(future, here)
+            shard, in_this_process = submitted[future]
+            yield shard, outcome(future, in_this_process)
     except BaseException as error:
         closed.set()
         if isinstance(error, Exception | GeneratorExit):
-            for future, (_, here) in submitted.items():
-                outcome(future, here)
+            for future, (_, in_this_process) in submitted.items():
+                outcome(future, in_this_process)
         raise
 
 
@@ -80,8 +80,8 @@ def fan_out(
     if not shards:
         return {}
     # Each time, Prefect makes a connection of its own: no more than one in a second.
-    progress, began = notify_api("its progress", _begin_progress), time.monotonic()
-    shown = logged = began
+    progress, began_at = notify_api("its progress", _begin_progress), time.monotonic()
+    shown_at = logged_at = began_at
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -91,18 +91,18 @@ def fan_out(
         tell(Advance(name, 0, todo[name]))
     outcomes = _outcomes(score, shards, wait_for)
     try:
-        for done, (shard, part) in enumerate(outcomes, start=1):
+        for n_done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
             tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
             parts[shard.part] = part if isinstance(part, str) else _failed(shard, part, remedy)
-            now, ended = time.monotonic(), done == len(shards)
-            if ended or now >= logged + _LINE_EVERY_S:
-                speed = "" if ended else _speed(scored.total(), todo.total(), now - began)
+            now, ended = time.monotonic(), n_done == len(shards)
+            if ended or now >= logged_at + _LINE_EVERY_S:
+                speed = "" if ended else _speed(scored.total(), todo.total(), now - began_at)
                 log.info(f"scored {scored.total():,} of {todo.total():,} rows{speed}", extra=HOW_FAR)
-                logged = now
-            if progress and (ended or now >= shown + 1):
-                notify_api("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
-                shown = time.monotonic()
+                logged_at = now
+            if progress and (ended or now >= shown_at + 1):
+                notify_api("its progress", partial(_show_progress, progress, 100 * n_done / len(shards)))
+                shown_at = time.monotonic()
     except Exception:
         # Shards that are still worked on read the files that the run removes next.
         outcomes.close()
@@ -110,13 +110,15 @@ def fan_out(
     return parts
 
 
-def _speed(done: int, of: int, seconds: float) -> str:
+def _speed(n_done: int, n_rows: int, seconds: float) -> str:
     """Rows per second so far, and how long the others take at that rate.
 
     >>> _speed(3_000, 12_000, 20.0)
     ', 150 rows/s, about 0:01:00 left'
     """
-    return f", {done / seconds:,.0f} rows/s, about {timedelta(seconds=round(seconds * (of - done) / done))} left"
+    return (
+        f", {n_done / seconds:,.0f} rows/s, about {timedelta(seconds=round(seconds * (n_rows - n_done) / n_done))} left"
+    )
 
 
 def _begin_progress() -> uuid.UUID:

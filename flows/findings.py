@@ -31,22 +31,22 @@ def log_validation(loaded: Loaded, validated: Validation) -> None:
         f"{loaded.dataset}: {validated.n_rows:,} rows read, {validated.n_accepted:,} accepted, "
         f"{validated.n_quarantined:,} quarantined"
     )
-    alike: dict[str, list[Check]] = {}
+    failed_checks: dict[str, list[Check]] = {}
     for check in validated.checks:
         if not check.success and check.message != validated.broken:
-            alike.setdefault(check.rule if check.release else check.message, []).append(check)
-    for first, *others in alike.values():
-        more = f"; so it is with {', '.join(check.release or '' for check in others)}" if others else ""
-        log.warning(f"{first.message}{more}")
+            failed_checks.setdefault(check.rule if check.release else check.message, []).append(check)
+    for first, *others in failed_checks.values():
+        more_releases = f"; so it is with {', '.join(check.release or '' for check in others)}" if others else ""
+        log.warning(f"{first.message}{more_releases}")
 
 
 def log_plan(plan: Plan) -> None:
     """Log what is left to score."""
-    todo = dict(plan.n_todo)
-    metrics = [f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known]
-    any_known = any(known for _, known in plan.n_known)
+    n_todo = dict(plan.n_todo)
+    metrics = [f"{metric} ({n_todo[metric]:,} new, {n_known:,} known)" for metric, n_known in plan.n_known]
+    is_any_known = any(n_known for _, n_known in plan.n_known)
     n_metrics = f"with {len(metrics)} metric{'s' * (len(metrics) > 1)}"
-    log.info(f"scoring {', '.join(metrics) if any_known else n_metrics}")
+    log.info(f"scoring {', '.join(metrics) if is_any_known else n_metrics}")
 
 
 def log_expected_cost(judge: JudgeOptions, expected: Sequence[Cost]) -> None:
@@ -58,8 +58,10 @@ def log_dry_run(dataset: str, judge: JudgeOptions, costs: Sequence[Cost]) -> Non
     """Show and log what the judges would be asked."""
     show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
-    how = f"{' as a batch' if judge.batch else ''}{not_counted(judge.fallback_labels)}"
-    log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")
+    conditions = f"{' as a batch' if judge.batch else ''}{not_counted(judge.fallback_labels)}"
+    log.info(
+        f"dry run: {calls:,} calls, {price(total_usd(costs))}{conditions}; no judge was asked, and nothing was scored"
+    )
 
 
 def log_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
@@ -107,12 +109,12 @@ def how_it_ended(
     partial = [
         f"{message} ({', '.join(ids)} {'is' if len(ids) == 1 else 'are'} PARTIAL)" for message, ids in reasons.items()
     ]
-    more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
-    decided = [
+    more_partial = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
+    decisions = [
         f"{gated.verdict.outcome}: {gated.verdict.sentence} Basis: {gated.verdict.basis or 'none'}."
         for gated in verdicts
     ]
-    sentences = [*partial[:_MOST_REASONS], *more, *decided]
+    sentences = [*partial[:_MOST_REASONS], *more_partial, *decisions]
     return "; ".join(sentences) or result, "Partial" if partial else "Completed"
 
 

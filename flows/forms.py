@@ -32,7 +32,7 @@ def shown(*names: str) -> Callable[[dict[str, Any]], None]:
 
 def how_called(info: FieldInfo) -> Option:
     """What a field declares about its option."""
-    return next((one for one in reversed(info.metadata) if isinstance(one, Option)), _USUAL)
+    return next((declared for declared in reversed(info.metadata) if isinstance(declared, Option)), _USUAL)
 
 
 _USUAL = Option("")

@@ -77,24 +77,26 @@ def generate_answers(questions: Questions, generating: Generating, home: str = "
         # Before anything is paid
         model = asking.model if generating.dry_run else asking.with_key().model
         check([model], asking.limits, "model", needs_key=not generating.dry_run)
-        found = find_questions(
+        question_set = find_questions(
             run.home, questions.dataset, run.folder, name=questions.name, paths=parse_map(questions.columns),
             slices=questions.slices,
         )  # fmt: skip
-        check_release(run.home, found.dataset, generating.release, asking)
+        check_release(run.home, question_set.dataset, generating.release, asking)
         parameters = {"questions": questions.model_dump(), "generating": generating.model_dump()}
-        with run.recorded("generate-answers", found.dataset, parameters, dry_run=generating.dry_run):
-            made = _generate(run, found, asking, generating)
-    return made
+        with run.recorded("generate-answers", question_set.dataset, parameters, dry_run=generating.dry_run):
+            generated = _generate(run, question_set, asking, generating)
+    return generated
 
 
-def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
+def _generate(run: Run, question_set: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
     if form.repeats > 1 and not form.temperature:
         log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; raise the temperature")
     tell(Advance("count questions"))
-    estimate = estimate_calls(found, asking, run.folder)
+    estimate = estimate_calls(question_set, asking, run.folder)
     if form.dry_run:
-        show_table(costs("", [estimate]), artifact_key("dry-run", found.dataset), "What the model would be asked")
+        show_table(
+            costs("", [estimate]), artifact_key("dry-run", question_set.dataset), "What the model would be asked"
+        )
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
@@ -104,20 +106,20 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
     generated = ask_model.with_options(tags=tags, name=f"generate {form.release}")(
-        run.home, found, asking, form.release, run.folder
+        run.home, question_set, asking, form.release, run.folder
     )
     _show(generated)
     check_answered(generated, form.min_answered)
-    registration = register_answers(run.home, found, generated, run.id, run.folder)
+    registration = register_answers(run.home, question_set, generated, run.id, run.folder)
     log.info(f"{registration.name} is registered as {registration.registration}")
     return Made(generated, registration.registration)
 
 
-def _show(made: Generated) -> None:
-    log.info(tally(made))
-    rows = [*counts(made), *((f"without an answer: {reason}", n) for reason, n in made.reasons)]
-    table = Table("", ("what", "questions"), [(what, count(n)) for what, n in rows])
-    show_table(table, artifact_key("generated", made.dataset, made.release), tally(made))
+def _show(generated: Generated) -> None:
+    log.info(tally(generated))
+    rows = [*counts(generated), *((f"without an answer: {reason}", n) for reason, n in generated.reasons)]
+    table = Table("", ("what", "questions"), [(label, count(n)) for label, n in rows])
+    show_table(table, artifact_key("generated", generated.dataset, generated.release), tally(generated))
 
 
 def _asking(run: Run, form: Generating) -> Asking:

@@ -49,11 +49,11 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
         keeping: How long things are kept.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
-    closed = close_runs(Home.parse(home))
-    gone = prune(Home.parse(home), keeping.days)
+    n_closed = close_runs(Home.parse(home))
+    pruned = prune(Home.parse(home), keeping.days)
     log.info(
-        f"{closed} runs closed in the warehouse; {gone.folders} folders and {gone.files} parts removed, "
-        f"{gone.size / 1e6:.1f} MB"
+        f"{n_closed} runs closed in the warehouse; {pruned.folders} folders and {pruned.files} parts removed, "
+        f"{pruned.size / 1e6:.1f} MB"
     )
     warehouse = Home.parse(home).warehouse
     if keeping.older_than and warehouse.exists():
@@ -65,7 +65,8 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
         except UserError as error:
             log.warning(f"nothing older was removed: {error}")
     if keeping.tables and warehouse.exists():
-        done = warehouse.maintain()
+        maintained = warehouse.maintain()
         log.info(
-            f"tables: {done.merged} files merged, {done.states} old snapshots removed, {done.removed} files removed"
+            f"tables: {maintained.merged} files merged, {maintained.states} old snapshots removed, "
+            f"{maintained.removed} files removed"
         )

@@ -48,11 +48,11 @@ class _Labelling(LocalPages):
             self.send_text(HTTPStatus.FORBIDDEN, "open the address that `answerkey label` printed: it has a token")
         else:
             try:
-                shown = json.dumps(self._done(self._request()))
+                state = json.dumps(self._done(self._request()))
             except (UserError, ValueError, RecursionError) as error:
                 self.send_text(HTTPStatus.BAD_REQUEST, str(error))
             else:
-                self.send(HTTPStatus.OK, "application/json", shown.encode())
+                self.send(HTTPStatus.OK, "application/json", state.encode())
 
     def _request(self) -> Mapping[str, Any]:
         size = int(self.headers.get("Content-Length", 0))
@@ -64,9 +64,9 @@ class _Labelling(LocalPages):
         return request
 
     def _done(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        annotator, place, verdicts = (request.get(name) for name in ("annotator", "place", "verdicts"))
+        annotator, position, verdicts = (request.get(name) for name in ("annotator", "place", "verdicts"))
         action = request.get("action")
-        if not isinstance(annotator, str) or type(place) is not int:
+        if not isinstance(annotator, str) or type(position) is not int:
             raise UserError("a request has an annotator, a text, and a place, a whole number")
         if action == "label" and not isinstance(verdicts, Mapping):
             raise UserError("a request with labels has verdicts, an object")
@@ -74,11 +74,11 @@ class _Labelling(LocalPages):
         match action:
             case "label":
                 assert isinstance(verdicts, Mapping)
-                self._session.label(annotator, place, {str(key): str(verdict) for key, verdict in verdicts.items()})
+                self._session.label(annotator, position, {str(key): str(verdict) for key, verdict in verdicts.items()})
             case "undo":
                 self._session.undo(annotator)
             case "skip":
-                self._session.skip(annotator, place)
+                self._session.skip(annotator, position)
             case "go on":
                 self._session.go_on()
             case "state":

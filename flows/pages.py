@@ -72,10 +72,10 @@ class LocalPages(BaseHTTPRequestHandler):
         if not super().parse_request():
             return False
         login = base64.b64encode(os.environ.get(LOGIN, "").encode())
-        given = self.headers.get("Authorization", "").removeprefix("Basic ").encode()
+        credentials = self.headers.get("Authorization", "").removeprefix("Basic ").encode()
         if not (self.anywhere or is_loopback(self.headers.get("Host", ""))):
             self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server only answers on localhost and 127.0.0.1")
-        elif login and not secrets.compare_digest(given, login):
+        elif login and not secrets.compare_digest(credentials, login):
             self.send_text(HTTPStatus.UNAUTHORIZED, "give the name and the password of Prefect's server")
         else:
             return True
@@ -149,8 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("home", help="a folder, or s3://BUCKET/PREFIX")
     parser.add_argument("--port", type=int, default=4201)
     parser.add_argument("--host", default=LOOPBACK, help="address to listen on")
-    given = parser.parse_args(arguments)
-    with page_server(Home.parse(given.home), given.port, given.host) as server:
+    options = parser.parse_args(arguments)
+    with page_server(Home.parse(options.home), options.port, options.host) as server:
         server.serve_forever()
 
 

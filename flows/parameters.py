@@ -151,17 +151,17 @@ def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, Fiel
     The description of an option that only one of several metrics has starts with the name of that metric.
     """
     classes = list(metrics)
-    owners = Counter(one.name for cls in classes for one in cls.options())
+    owners = Counter(option.name for cls in classes for option in cls.options())
     options: dict[str, tuple[Any, FieldInfo]] = {}
     for cls in classes:
         hints = get_type_hints(cls, include_extras=True)
-        for one in cls.options():
-            if one.name not in (*FROM_THE_RUN, *options):
-                kind, info = _form_field(one, hints[one.name])
-                options[one.name] = kind if one.name in _WITH_OPTION else Annotated[kind, NO_OPTION], info
-                if owners[one.name] == 1 < len(classes):
-                    text = info.description or ""
-                    info.description = f"{cls.name}: {text[:1].lower()}{text[1:]}"
+        for option in cls.options():
+            if option.name not in (*FROM_THE_RUN, *options):
+                kind, info = _form_field(option, hints[option.name])
+                options[option.name] = kind if option.name in _WITH_OPTION else Annotated[kind, NO_OPTION], info
+                if owners[option.name] == 1 < len(classes):
+                    description = info.description or ""
+                    info.description = f"{cls.name}: {description[:1].lower()}{description[1:]}"
     return options
 
 
@@ -224,14 +224,14 @@ class _MetricOptions(Form):
 
     @model_validator(mode="before")
     @classmethod
-    def _joined(cls, given: Any) -> Any:
+    def _joined(cls, values: Any) -> Any:
         # The form offers the metrics of answerkey as a choice, so those of one's own have a field to be typed in.
         # What is no list is refused where the fields are checked.
-        own_metrics = given.get("own_metrics") if isinstance(given, dict) else None
-        metrics = given.get("metrics", DEFAULT_METRICS) if own_metrics else None
+        own_metrics = values.get("own_metrics") if isinstance(values, dict) else None
+        metrics = values.get("metrics", DEFAULT_METRICS) if own_metrics else None
         if not (isinstance(own_metrics, list | tuple) and isinstance(metrics, list | tuple)):
-            return given
-        return {**given, "metrics": [*metrics, *own_metrics], "own_metrics": []}
+            return values
+        return {**values, "metrics": [*metrics, *own_metrics], "own_metrics": []}
 
     @field_validator("metrics", mode="before")
     @classmethod
@@ -284,8 +284,8 @@ class Scoring(_MetricOptions):
     @property
     def unused(self) -> list[str]:
         """The options that are set and that none of the metrics has."""
-        known = {option.name for metric in _as_declared(tuple(self.metrics)) for option in metric.options()}
-        return [name for name in self.options if name not in known]
+        of_metrics = {option.name for metric in _as_declared(tuple(self.metrics)) for option in metric.options()}
+        return [name for name in self.options if name not in of_metrics]
 
     def create(
         self, embedding_cache: str = "", judge: JudgeOptions = OFFLINE_JUDGE, access: Access = NO_ACCESS

@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="a host name by which browsers or workers call it, beside those of this machine; may be repeated",
     )
     parser.add_argument("--no-services", action="store_true", help="leave the background services to another process")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
     import uvicorn
     from prefect.server.api import collections
@@ -86,11 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Without an address, Prefect does not ask GitHub what kinds of workers there are: it has a list of its own.
     collections.KNOWN_VIEWS = dict.fromkeys(collections.KNOWN_VIEWS, "")
     settings = get_current_settings().server
-    app = create_app(final=True, webserver_only=given.no_services)
+    app = create_app(final=True, webserver_only=options.no_services)
     uvicorn.run(
-        OwnHostAndOrigin(app, [*_THIS_MACHINE, given.host, *given.name]),
-        host=given.host,
-        port=given.port,
+        OwnHostAndOrigin(app, [*_THIS_MACHINE, options.host, *options.name]),
+        host=options.host,
+        port=options.port,
         timeout_keep_alive=settings.api.keepalive_timeout,
         ws_ping_interval=settings.api.websocket_ping_interval,
         ws_ping_timeout=settings.api.websocket_ping_timeout,

@@ -35,5 +35,5 @@ def register_release(data: Data, home: str = ".answerkey") -> Registration:
         started(home) as run,
         run.recorded("register-release", dataset_name(source), {"data": data.model_dump()}),
     ):
-        made = register_answers(run.home, source, run.id, run.folder)
-    return completed(made, f"{made.name} is registered as {made.registration}")
+        registration = register_answers(run.home, source, run.id, run.folder)
+    return completed(registration, f"{registration.name} is registered as {registration.registration}")

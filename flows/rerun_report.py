@@ -50,24 +50,24 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    place = Home.parse(home)
-    [new] = read_reports(place, [report_named(place, rerun.report)])
-    scoring, judging, limits = again(new.manifest, rerun)
-    Run(place, run_id()).describe({"changed": _changes(rerun)})
+    parsed_home = Home.parse(home)
+    [report] = read_reports(parsed_home, [report_named(parsed_home, rerun.report)])
+    scoring, judging, limits = again(report.manifest, rerun)
+    Run(parsed_home, run_id()).describe({"changed": _changes(rerun)})
     if not rerun.against:
-        forms = (_answers(new), scoring, judging, limits, home, "", rerun.policy)
+        forms = (_answers(report), scoring, judging, limits, home, "", rerun.policy)
         return estimate_release.fn(*forms) if rerun.dry_run else evaluate_release.fn(*forms, page)
 
     # The old report of the pair first, with the same changes
-    [old] = read_reports(place, [report_named(place, rerun.against, new.dataset)])
-    forms_of_old = (_answers(old), *again(old.manifest, rerun), home, NOTHING)
+    [old_report] = read_reports(parsed_home, [report_named(parsed_home, rerun.against, report.dataset)])
+    forms_of_old = (_answers(old_report), *again(old_report.manifest, rerun), home, NOTHING)
     if rerun.dry_run:
         costs = estimate_release.fn(*forms_of_old)
-        return costs + estimate_release.fn(_answers(new), scoring, judging, limits, home, NOTHING)
+        return costs + estimate_release.fn(_answers(report), scoring, judging, limits, home, NOTHING)
     with tagged():
         [baseline] = evaluate_release(*forms_of_old, page=False)
-    policy = rerun.policy or kept_gate(place, new.dataset)[1]
-    return evaluate_release.fn(_answers(new), scoring, judging, limits, home, baseline, policy, page)
+    policy = rerun.policy or kept_gate(parsed_home, report.dataset)[1]
+    return evaluate_release.fn(_answers(report), scoring, judging, limits, home, baseline, policy, page)
 
 
 def _answers(report: Report) -> Data:
@@ -84,63 +84,63 @@ def _changes(rerun: Rerunning) -> list[str]:
     return [f"{name} {', '.join(value) if isinstance(value, list) else value}" for name, value in changed.items()]
 
 
-def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judging, Limits]:
+def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
         UserError: the parameters cannot be used any more, failed rows are to be scored by another judge, or none of
             the metrics has a threshold.
     """
-    old = manifest["parameters"]
+    parameters = manifest["parameters"]
     try:
-        scored_with = dict(old["scoring"])
+        scored_with = dict(parameters["scoring"])
         # The rubrics and the suite that were used, wherever their files are now.
         rubrics = manifest.get("rubrics", {})
         scored_with["metrics"] = [with_content(spec, rubrics) for spec in scored_with["metrics"]]
-        scoring, judging = Scoring(**scored_with), Judging(**old["judging"])
+        scoring, judging = Scoring(**scored_with), Judging(**parameters["judging"])
         limits = Limits(
-            **{**old["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
+            **{**parameters["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
         )
     except (InvalidValue, KeyError) as error:
         raise UserError(
-            f"{wanted.report}: it was made by another version of answerkey, with unknown parameters; "
+            f"{rerun.report}: it was made by another version of answerkey, with unknown parameters; "
             "evaluate its answers again"
         ) from error
-    if wanted.only_failed and (wanted.judges or wanted.threshold is not None):
+    if rerun.only_failed and (rerun.judges or rerun.threshold is not None):
         raise UserError("only failed rows: nothing has failed yet with another judge or threshold; drop one of the two")
-    changes: dict[str, Any] = {"only_failed": wanted.only_failed}
-    if wanted.metrics or wanted.own_metrics:
-        changes["metrics"] = [*(wanted.metrics or scoring.metrics), *wanted.own_metrics]
-    if wanted.threshold is not None:
-        changes["threshold"] = wanted.threshold
+    changes: dict[str, Any] = {"only_failed": rerun.only_failed}
+    if rerun.metrics or rerun.own_metrics:
+        changes["metrics"] = [*(rerun.metrics or scoring.metrics), *rerun.own_metrics]
+    if rerun.threshold is not None:
+        changes["threshold"] = rerun.threshold
     scoring = scoring.model_copy(update=changes)
     # What the report was made with, and the metrics of the new one do not have.
     dropped = {name: METRIC_OPTIONS[name][1].default for name in scoring.unused if name not in changes}
     scoring = scoring.model_copy(update=dropped)
     if scoring.unused:
         raise UserError(f"{scoring.unused[0]}: {NO_SUCH_OPTION}")
-    return scoring, _judging(manifest, judging, wanted, asked=scoring.asks_judges), limits
+    return scoring, _judging(manifest, judging, rerun, asked=scoring.asks_judges), limits
 
 
-def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, asked: bool) -> Judging:
-    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
-    if wanted.key_from:
-        changes["key_from"] = wanted.key_from
-    if wanted.judges:
-        kept = () if OFFLINE in wanted.judges else old.fallbacks
-        changes["fallbacks"] = tuple(judge for judge in kept if judge not in wanted.judges)
-        return old.model_copy(update={**changes, "judges": wanted.judges, "api_base": wanted.api_base})
-    if asked and not old.judges:
-        _check_same_judges(manifest, old)
-    return old.model_copy(update=changes)
+def _judging(manifest: Mapping[str, Any], judging: Judging, rerun: Rerunning, *, asked: bool) -> Judging:
+    changes = rerun.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
+    if rerun.key_from:
+        changes["key_from"] = rerun.key_from
+    if rerun.judges:
+        fallbacks = () if OFFLINE in rerun.judges else judging.fallbacks
+        changes["fallbacks"] = tuple(judge for judge in fallbacks if judge not in rerun.judges)
+        return judging.model_copy(update={**changes, "judges": rerun.judges, "api_base": rerun.api_base})
+    if asked and not judging.judges:
+        _check_same_judges(manifest, judging)
+    return judging.model_copy(update=changes)
 
 
-def _check_same_judges(manifest: Mapping[str, Any], old: Judging) -> None:
+def _check_same_judges(manifest: Mapping[str, Any], judging: Judging) -> None:
     """A report whose judges were named outside of it is not made again with others by accident."""
-    then = (manifest.get("judge") or {}).get("judges")
-    now = list(old.options().labels)
-    if then and then != now:
+    asked_before = (manifest.get("judge") or {}).get("judges")
+    asked_now = list(judging.options().labels)
+    if asked_before and asked_before != asked_now:
         raise UserError(
-            f"the report asked {', '.join(then)}, which were not named in it; now it would ask "
-            f"{', '.join(now)}; name the ones you want"
+            f"the report asked {', '.join(asked_before)}, which were not named in it; now it would ask "
+            f"{', '.join(asked_now)}; name the ones you want"
         )

@@ -54,7 +54,7 @@ _TRACING = Tracing()
 
 def _run_name() -> str:
     form = form_of("traces", Tracing)
-    return f"score traces: {', '.join(form.only or (Path(place).stem for place in form.rules))}"
+    return f"score traces: {', '.join(form.only or (Path(file).stem for file in form.rules))}"
 
 
 @flow(
@@ -82,14 +82,14 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
 def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, run, window)
     _check_reachable(prepared)
-    prepared = [_with_checked_judges(one) for one in prepared]
-    shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
+    prepared = [_with_checked_judges(rule) for rule in prepared]
+    shards = [shard for prepared_rule in prepared if prepared_rule.plan for shard in prepared_rule.plan.shards]
     parts = fan_out(score_shard, shards, remedy="the next run tries again")
     funnels = []
     tell(Advance("commit"))
-    for one in prepared:
-        own = [parts[shard.part] for shard in (one.plan.shards if one.plan else ())]
-        funnels.append(commit_traces(run.home, run.id, one, own, run.folder / one.rule.name))
+    for prepared_rule in prepared:
+        own_parts = [parts[shard.part] for shard in (prepared_rule.plan.shards if prepared_rule.plan else ())]
+        funnels.append(commit_traces(run.home, run.id, prepared_rule, own_parts, run.folder / prepared_rule.rule.name))
         log.info(_line(funnels[-1]))
     publish_traces(run.home, funnels)
     if problems:
@@ -104,10 +104,10 @@ def _check_reachable(prepared: Sequence[Prepared]) -> None:
     Raises:
         UserError: one of them cannot, and has no fallback.
     """
-    for one in prepared:
-        metric = one.plan.metrics[0] if one.plan and one.todo else None
+    for prepared_rule in prepared:
+        metric = prepared_rule.plan.metrics[0] if prepared_rule.plan and prepared_rule.todo else None
         if isinstance(metric, JudgeMetric) and metric.workload == "judge" and not metric.judge.fallbacks:
-            with _located_at(one.rule, "judge"):
+            with _located_at(prepared_rule.rule, "judge"):
                 check_reachable(metric.judge.models())
 
 
@@ -121,21 +121,29 @@ def _with_checked_judges(rule: Prepared) -> Prepared:
 
 def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:
     """Every rule prepared for scoring, and the problems of those whose source cannot be used."""
-    most = max(1, MAX_SHARDS // len(todo))
+    max_shards = max(1, MAX_SHARDS // len(todo))
     prepared, problems = [], []
     for job in todo:
         tell(Advance(f"select {job.rule.name}"))
         try:
-            one = prepare_traces(
-                job.rule, job.metric, run.home, run.folder / job.rule.name, window, most=most, key_from=job.key_from
+            prepared_rule = prepare_traces(
+                job.rule,
+                job.metric,
+                run.home,
+                run.folder / job.rule.name,
+                window,
+                most=max_shards,
+                key_from=job.key_from,
             )
         except UserError as error:
             problems.append(str(error))
             continue
-        for note in one.notes:
+        for note in prepared_rule.notes:
             log.warning(note)
-        log.info(f"{one.rule.name}: {one.selection.seen:,} traces seen, {one.todo:,} to score")
-        prepared.append(one)
+        log.info(
+            f"{prepared_rule.rule.name}: {prepared_rule.selection.seen:,} traces seen, {prepared_rule.todo:,} to score"
+        )
+        prepared.append(prepared_rule)
     return prepared, problems
 
 
@@ -148,10 +156,10 @@ def _line(funnel: Funnel) -> str:
 
 def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
     prepared, problems = _prepared(todo, run, window)
-    previews = [preview_traces(one) for one in prepared]
-    estimates = [one.estimate for one in previews if one.estimate]
+    previews = [preview_traces(rule) for rule in prepared]
+    estimates = [preview.estimate for preview in previews if preview.estimate]
     show_table(preview_table(previews), "dry-run-score-traces", "Which traces the rules would score")
-    calls = sum(one.calls for one in estimates)
+    calls = sum(estimate.calls for estimate in estimates)
     log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     if problems:
         raise UserError("\n".join(problems))
@@ -233,13 +241,15 @@ _NOT_IN_RULES = ("metrics", "own_metrics", "only_failed")
 
 
 def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **more: Any) -> _Model:
-    known = [name for name in form.model_fields if name not in _NOT_IN_RULES]
+    known_keys = [name for name in form.model_fields if name not in _NOT_IN_RULES]
     for name in given:
-        if name not in known:
-            place = f"{key}.{name}"
-            raise UserError(f"{rule.line(place)}: {place}: there is no such key; choose from {', '.join(known)}")
+        if name not in known_keys:
+            position = f"{key}.{name}"
+            raise UserError(
+                f"{rule.line(position)}: {position}: there is no such key; choose from {', '.join(known_keys)}"
+            )
     try:
         return form(**given, **more)
     except InvalidValue as error:
-        place = f"{key}.{error.field}" if error.field else key
-        raise UserError(f"{rule.line(place)}: {place}: {error.problem}") from None
+        position = f"{key}.{error.field}" if error.field else key
+        raise UserError(f"{rule.line(position)}: {position}: {error.problem}") from None
