@@ -242,9 +242,9 @@ def best_threshold(
     middles = (marks[cuts - 1] + marks[cuts]) / 2
     kappas = _kappas(np.ones((1, len(marks))), truth, cuts)[0]
     best = int(np.argmax(kappas))
-    drawn = _resampled(None if codes is None else codes[order], truth, cuts, resamples)
+    resampled = _resampled(None if codes is None else codes[order], truth, cuts, resamples)
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(middles[drawn], [tail, 1 - tail])
+    low, high = np.quantile(middles[resampled], [tail, 1 - tail])
     units = len(marks) if codes is None else int(codes.max()) + 1
     interval = Interval(float(low), float(high), "bootstrap") if units > 1 else None
     return Threshold(float(middles[best]), interval, float(kappas[best]))
@@ -257,8 +257,8 @@ def _resampled(codes: Codes | None, truth: Floats, cuts: Codes, resamples: int) 
     batch = max(1, _CELLS // len(truth))
     best = []
     for start in range(0, resamples, batch):
-        drawn = rng.multinomial(units, np.full(units, 1 / units), min(batch, resamples - start))
-        weights = drawn if codes is None else drawn[:, codes]
+        rows = rng.multinomial(units, np.full(units, 1 / units), min(batch, resamples - start))
+        weights = rows if codes is None else rows[:, codes]
         best.append(np.argmax(_kappas(weights.astype(np.float64), truth, cuts), axis=1))
     return np.concatenate(best)
 

@@ -409,7 +409,7 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
         return replace(alone, n_labelled=alone.n, judged=scores.value if scores else None)
     span = column.high - column.low
     old, new = ((side[rows] - column.low) / span for side in (column.old, filled))
-    before, after = (np.where(labelled, side, np.nan)[rows] for side in (people.old, people.filled(0.0)))
+    old_truth, new_truth = (np.where(labelled, side, np.nan)[rows] for side in (people.old, people.filled(0.0)))
     draw = column.draw
     if draw:
         draw = replace(draw, chances=draw.chances[rows], drawn=draw.drawn[rows])
@@ -417,7 +417,7 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
     statistic = CorrectedStatistic(
         0.0, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
         scores.unanswered, n_changed=scores.n_changed, n_labelled=n_labelled, judged=scores.value,
-        scores=(old, new), labels=(before, after), draw=draw,
+        scores=(old, new), labels=(old_truth, new_truth), draw=draw,
     )  # fmt: skip
     return replace(statistic, value=statistic.estimate().value)
 
@@ -429,9 +429,11 @@ def statistic_of_counts(old: Count, new: Count) -> RuleStatistic:
     >>> round(statistic.value, 2), statistic.beyond(-0.05, 1)
     (0.12, True)
     """
-    before, after = old[0] / old[1], new[0] / new[1]
+    old_share, new_share = old[0] / old[1], new[0] / new[1]
     n = old[1] + new[1]
-    return RuleStatistic(after - before, n, np.zeros(0), None, True, 0.0, 1.0, (before, after), counts=(old, new))
+    return RuleStatistic(
+        new_share - old_share, n, np.zeros(0), None, True, 0.0, 1.0, (old_share, new_share), counts=(old, new)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,12 +82,12 @@ def exchange(
     0.5
     """
     moves = (new - old)[(new != old).any(axis=1)]
-    before, after = old.sum(axis=0), new.sum(axis=0)
-    least = abs(float(statistic(after) - statistic(before))) - _ROUNDING
+    old_sums, new_sums = old.sum(axis=0), new.sum(axis=0)
+    observed = abs(float(statistic(new_sums) - statistic(old_sums))) - _ROUNDING
 
     def extreme(exchanged: Floats) -> np.ndarray:
         moved = exchanged @ moves
-        return np.abs(statistic(after - moved) - statistic(before + moved)) >= least
+        return np.abs(statistic(new_sums - moved) - statistic(old_sums + moved)) >= observed
 
     return _share(extreme, len(moves), seed, permutations)
 
@@ -189,10 +189,10 @@ def paired_difference(
     >>> result.difference, result.fixed, result.broken, result.p
     (0.5, 6, 1, 0.125)
     """
-    before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
-    codes, change = codes_of(clusters, len(before)), after - before
+    old_scores, new_scores = np.asarray(old, np.float64), np.asarray(new, np.float64)
+    codes, change = codes_of(clusters, len(old_scores)), new_scores - old_scores
     sums = unit_sums(change, codes)
-    bounds = change_range(change, codes, span=span, usual=mean(before))
+    bounds = change_range(change, codes, span=span, usual=mean(old_scores))
     fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
     test: Test = "sign-flip" if codes is None else "cluster sign-flip"
     if codes is None and fixed is not None and broken is not None:
@@ -202,8 +202,8 @@ def paired_difference(
     return PairedDifference(
         n=len(change),
         units=len(sums),
-        old=mean(before),
-        new=mean(after),
+        old=mean(old_scores),
+        new=mean(new_scores),
         difference=mean(change),
         interval=difference_interval(change, codes, binary=binary, bounds=bounds, level=level),
         p=p,
@@ -311,12 +311,12 @@ def pooled_difference(
     >>> round(float(result.difference), 3), result.test
     (0.333, 'exchange')
     """
-    before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
-    both = np.hstack([before, after])
-    sums = unit_sums(both, codes_of(clusters, len(both)))
+    old_scores, new_scores = np.asarray(old, np.float64), np.asarray(new, np.float64)
+    pooled = np.hstack([old_scores, new_scores])
+    sums = unit_sums(pooled, codes_of(clusters, len(pooled)))
     # Sorted, so that the seed gives the same numbers in any order of the rows.
     sums = sums[np.lexsort(sums.T)]
-    width = before.shape[1]
+    width = old_scores.shape[1]
 
     def difference(totals: Floats) -> Floats:
         result: Floats = statistic.value(totals[..., width:]) - statistic.value(totals[..., :width])
@@ -329,7 +329,7 @@ def pooled_difference(
 
     total = sums.sum(axis=0)
     return PairedDifference(
-        n=len(both),
+        n=len(pooled),
         units=len(sums),
         old=float(statistic.value(total[:width])),
         new=float(statistic.value(total[width:])),

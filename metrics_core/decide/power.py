@@ -184,9 +184,9 @@ def needed_to_pass(
     return rows if rows <= _MOST_ROWS else None
 
 
-def _units_within(margin: float, near: float, far: float) -> float:
-    """The number of units u for which hypot(near / sqrt(u), far / u) is the margin."""
-    return (near * near + math.sqrt(near**4 + (2 * far * margin) ** 2)) / (2 * margin * margin)
+def _units_within(margin: float, spread: float, far: float) -> float:
+    """The number of units u for which hypot(spread / sqrt(u), far / u) is the margin."""
+    return (spread * spread + math.sqrt(spread**4 + (2 * far * margin) ** 2)) / (2 * margin * margin)
 
 
 def _quantile(level: float) -> float:

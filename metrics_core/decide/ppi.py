@@ -117,9 +117,9 @@ def ppi_difference(
     0.25
     """
     old, new = np.asarray(old_scores, np.float64), np.asarray(new_scores, np.float64)
-    before, after = np.asarray(old_labels, np.float64), np.asarray(new_labels, np.float64)
-    truth, codes, chances = after - before, codes_of(clusters, len(old)), _chances(probabilities)
-    binary = _zeros_and_ones(before) and _zeros_and_ones(after)
+    old_truth, new_truth = np.asarray(old_labels, np.float64), np.asarray(new_labels, np.float64)
+    truth, codes, chances = new_truth - old_truth, codes_of(clusters, len(old)), _chances(probabilities)
+    binary = _zeros_and_ones(old_truth) and _zeros_and_ones(new_truth)
     sample = _Sample(new - old, np.isfinite(truth), truth, codes, chances, -1.0, binary)
     return _narrowest(sample, level)
 

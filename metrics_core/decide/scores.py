@@ -62,7 +62,7 @@ def gate(  # noqa: PLR0913
     >>> gate([1, 0, 1], [1, 0, None], margin=0.05).sentence[:70]
     'It cannot be decided whether new may ship: given.score (-0.333) decide'
     """
-    before, after, codes = _paired(old, new, ids, clusters, (low, high))
+    old_scores, new_scores, codes = _paired(old, new, ids, clusters, (low, high))
     people = None
     if labels is not None:
         people_old, people_new, _ = _paired(*labels, ids, clusters, (0.0, 1.0))
@@ -79,12 +79,12 @@ def gate(  # noqa: PLR0913
         if problem or margin < 0:
             raise ValueError(f"{rule.text}: {problem or 'write the loss that is accepted, 0 or more'}")
 
-    known, answered = np.isfinite(before), np.isfinite(after)
+    is_old_known, is_new_known = np.isfinite(old_scores), np.isfinite(new_scores)
     column = PairedScores(
-        before, after, _is_binary(before, after, (low, high)), low, high,
-        unanswered={"missing": known & ~answered}, labels=people,
+        old_scores, new_scores, _is_binary(old_scores, new_scores, (low, high)), low, high,
+        unanswered={"missing": is_old_known & ~is_new_known}, labels=people,
     )  # fmt: skip
-    n, n_new = int(known.sum()), int((known & answered).sum())
+    n, n_new = int(is_old_known.sum()), int((is_old_known & is_new_known).sum())
     coverage = Coverage(names[0], n, n), Coverage(names[1], n, n_new, {"missing": n - n_new})
     evidence = Evidence(*names, {(FIELD, ALL): column}, {FIELD: coverage}, clusters=codes, bases={FIELD: "given"})
     return apply_policy(policy, evidence)
@@ -113,8 +113,8 @@ def compare(
     >>> round(result.difference, 3)
     0.233
     """
-    before, after, codes, binary = _both(old, new, ids, clusters, (low, high))
-    return paired_difference(before, after, binary=binary, clusters=codes, span=high - low, level=level)
+    old_scores, new_scores, codes, binary = _both(old, new, ids, clusters, (low, high))
+    return paired_difference(old_scores, new_scores, binary=binary, clusters=codes, span=high - low, level=level)
 
 
 def rows_needed(
@@ -137,8 +137,8 @@ def rows_needed(
     >>> round(rows_needed(old, new, margin=0.05), -2)
     300
     """
-    before, after, codes, binary = _both(old, new, None, clusters, (low, high))
-    return needed_to_pass(after - before, codes, -margin, 0.0, binary=binary, bounds=(low - high, high - low))
+    old_scores, new_scores, codes, binary = _both(old, new, None, clusters, (low, high))
+    return needed_to_pass(new_scores - old_scores, codes, -margin, 0.0, binary=binary, bounds=(low - high, high - low))
 
 
 def _both(
@@ -150,30 +150,34 @@ def _both(
     Raises:
         ValueError: as `_paired`; or there are none.
     """
-    before, after, codes = _paired(old, new, ids, clusters, limits)
-    both = np.isfinite(before) & np.isfinite(after)
-    if not both.any():
+    old_scores, new_scores, codes = _paired(old, new, ids, clusters, limits)
+    in_both = np.isfinite(old_scores) & np.isfinite(new_scores)
+    if not in_both.any():
         raise ValueError("no row has a number in both releases")
-    codes = None if codes is None else codes_of(codes[both].tolist(), int(both.sum()))
-    return before[both], after[both], codes, _is_binary(before, after, limits)
+    codes = None if codes is None else codes_of(codes[in_both].tolist(), int(in_both.sum()))
+    return old_scores[in_both], new_scores[in_both], codes, _is_binary(old_scores, new_scores, limits)
 
 
 def _paired(
     old: npt.ArrayLike, new: npt.ArrayLike, ids: Ids, clusters: Clusters, limits: tuple[float, float]
 ) -> tuple[Floats, Floats, Codes | None]:
     """The scores of both releases by question, NaN where there is none, and the codes of the questions' clusters."""
-    before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
+    old_scores, new_scores = np.asarray(old, np.float64), np.asarray(new, np.float64)
     low, high = limits
-    for side in (before, after):
+    for side in (old_scores, new_scores):
         outside = side[np.isfinite(side) & ((side < low) | (side > high))]
         if len(outside):
             raise ValueError(f"the score {outside[0]:g} is not {low:g} to {high:g}; name the range: low=, high=")
-    old_ids, new_ids = ids or (range(len(before)), range(len(before)))
+    old_ids, new_ids = ids or (range(len(old_scores)), range(len(old_scores)))
     of_row = None if clusters is None else list(clusters)
-    if len(old_ids) != len(before) or len(new_ids) != len(after) or (of_row and len(of_row) != len(before)):
-        raise ValueError(f"{len(before)} and {len(after)} rows; give ids or clusters of as many")
+    if (
+        len(old_ids) != len(old_scores)
+        or len(new_ids) != len(new_scores)
+        or (of_row and len(of_row) != len(old_scores))
+    ):
+        raise ValueError(f"{len(old_scores)} and {len(new_scores)} rows; give ids or clusters of as many")
 
-    scores_old, scores_new, first = _by_id(old_ids, before), _by_id(new_ids, after), dict[Hashable, int]()
+    scores_old, scores_new, first = _by_id(old_ids, old_scores), _by_id(new_ids, new_scores), dict[Hashable, int]()
     for row, id_ in enumerate(old_ids):
         first.setdefault(id_, row)
     codes = codes_of(None if of_row is None else [of_row[row] for row in first.values()], len(first))
@@ -191,5 +195,5 @@ def _by_id(ids: Sequence[Hashable], scores: Floats) -> dict[Hashable, float]:
 
 def _is_binary(old: Floats, new: Floats, limits: tuple[float, float]) -> bool:
     """Whether all scores are 0 or 1, and can be nothing else that a missing one would count as."""
-    both = np.concatenate([old, new])
-    return limits == (0.0, 1.0) and bool(np.isin(both[np.isfinite(both)], (0.0, 1.0)).all())
+    scores = np.concatenate([old, new])
+    return limits == (0.0, 1.0) and bool(np.isin(scores[np.isfinite(scores)], (0.0, 1.0)).all())

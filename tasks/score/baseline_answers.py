@@ -42,10 +42,10 @@ def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: st
     """
     if not any(isinstance(metric, Preference) for metric in metrics):
         return list(metrics)
-    about = {"accepted": one_file(accepted), "baseline": baseline}
+    parameters = {"accepted": one_file(accepted), "baseline": baseline}
     with closing(scratch(Path(accepted).parent)) as connection:
-        answers = connection.execute(_SQL["answers"], about).fetchall()
-        pairs = connection.execute(_SQL["baseline_answers"], about).fetchall()
+        answers = connection.execute(_SQL["answers"], parameters).fetchall()
+        pairs = connection.execute(_SQL["baseline_answers"], parameters).fetchall()
     if not answers:
         raise UserError(
             f"{baseline}: no answers of it in this source, and `preference` shows a judge both; evaluate both releases "

@@ -148,10 +148,12 @@ def samples_of(shard: Shard) -> Iterator[list[Sample]]:
     """The rows of a shard, a row group of the file at a time."""
     import numpy as np
 
-    wanted = np.arange(shard.first, shard.first + shard.n_rows)
+    positions = np.arange(shard.first, shard.first + shard.n_rows)
     if shard.places is not None:
-        wanted = np.concatenate([group.column("place").to_numpy() for group in _rows(shard, shard.places, wanted)])
-    for rows in _rows(shard, shard.todo, wanted):
+        positions = np.concatenate(
+            [group.column("place").to_numpy() for group in _rows(shard, shard.places, positions)]
+        )
+    for rows in _rows(shard, shard.todo, positions):
         yield _samples(rows.to_pydict())
 
 
@@ -180,10 +182,10 @@ def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
             question,
             facts or (),
             context=context or (),
-            incorrect_references=wrong or (),
-            columns=dict(others or ()),
+            incorrect_references=incorrect or (),
+            columns=dict(own_columns or ()),
         )
-        for key, question, answer, references, facts, context, wrong, others in zip(
+        for key, question, answer, references, facts, context, incorrect, own_columns in zip(
             *(columns[name] for name in names), strict=True
         )
     ]

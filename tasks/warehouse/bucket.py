@@ -112,10 +112,10 @@ class BucketStore:
         from pyarrow.fs import FileType
 
         with self._reached():
-            found = self._files.get_file_info(self._key(name)).type
-            if found == FileType.File:
+            kind = self._files.get_file_info(self._key(name)).type
+            if kind == FileType.File:
                 self._files.delete_file(self._key(name))
-            elif found == FileType.Directory:
+            elif kind == FileType.Directory:
                 self._files.delete_dir(self._key(name))
 
     def files(self, folder: str) -> Iterator[StoredFile]:
@@ -123,11 +123,11 @@ class BucketStore:
         from pyarrow.fs import FileSelector, FileType
 
         with self._reached():
-            found = self._files.get_file_info(FileSelector(self._key(folder), allow_not_found=True, recursive=True))
+            listed = self._files.get_file_info(FileSelector(self._key(folder), allow_not_found=True, recursive=True))
         skip = len(self._key(""))
-        for one in found:
-            if one.type == FileType.File:
-                yield StoredFile(one.path[skip:], one.size, one.mtime.timestamp())
+        for entry in listed:
+            if entry.type == FileType.File:
+                yield StoredFile(entry.path[skip:], entry.size, entry.mtime.timestamp())
 
     def _key(self, name: str) -> str:
         return f"{self.root.removeprefix(PREFIX)}/{name}"

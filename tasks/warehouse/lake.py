@@ -182,12 +182,12 @@ class Lake:
                 "old": "ducklake_cleanup_old_files('lake', older_than => now() - INTERVAL 1 DAY)",
                 "orphans": "ducklake_delete_orphaned_files('lake', older_than => now() - INTERVAL 1 DAY)",
             }
-            done = {}
+            maintained = {}
             for step, call in steps.items():
                 self._still_there(lock)
-                done[step] = connection.execute(f"CALL {call}").fetchall()
-        merged = sum(int(processed) for _, _, processed, _ in done["merged"])
-        return Maintained(merged, len(done["states"]), len(done["old"]) + len(done["orphans"]))
+                maintained[step] = connection.execute(f"CALL {call}").fetchall()
+        merged = sum(int(processed) for _, _, processed, _ in maintained["merged"])
+        return Maintained(merged, len(maintained["states"]), len(maintained["old"]) + len(maintained["orphans"]))
 
     @contextmanager
     def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:

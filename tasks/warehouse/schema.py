@@ -47,13 +47,15 @@ class Relation:
 @cache
 def relations() -> Mapping[str, Relation]:
     """The tables and views by name, in the order of `schema.sql`."""
-    found: dict[str, Relation] = {}
+    relations_by_name: dict[str, Relation] = {}
     for block in text(_PACKAGE, "schema.sql").split("\n\n"):
         if created := _CREATE.search(block):
             comment, body = block[: created.start()], block[created.end() :]
             view, name = created.groups()
-            found[name] = _view(name, comment, body, found) if view else _table(name, comment, body)
-    return found
+            relations_by_name[name] = (
+                _view(name, comment, body, relations_by_name) if view else _table(name, comment, body)
+            )
+    return relations_by_name
 
 
 def _table(name: str, comment: str, body: str) -> Relation:
@@ -62,15 +64,15 @@ def _table(name: str, comment: str, body: str) -> Relation:
     for left_out, kind, rule in _CONSTRAINT.findall(body):
         if kind == "PRIMARY KEY":
             key, keeps_key = tuple(rule.split(", ")), not left_out
-    for column, type_, said in _COLUMN.findall(body):
-        types[column], columns[column] = type_, said
+    for column, type_, comment_of_column in _COLUMN.findall(body):
+        types[column], columns[column] = type_, comment_of_column
     return Relation(name, False, _plain(comment), columns, types, key, keeps_key)
 
 
-def _view(name: str, comment: str, body: str, known: Mapping[str, Relation]) -> Relation:
+def _view(name: str, comment: str, body: str, earlier: Mapping[str, Relation]) -> Relation:
     columns: dict[str, str] = {}
-    for read in re.findall(r"(?:FROM|JOIN) (\w+)", body):
-        columns = {**(known[read].columns if read in known else {}), **columns}
+    for source in re.findall(r"(?:FROM|JOIN) (\w+)", body):
+        columns = {**(earlier[source].columns if source in earlier else {}), **columns}
     columns |= dict(_NOTE.findall(comment))
     return Relation(name, True, _plain(_NOTE.sub("", comment)), columns, {}, (), False)
 
@@ -81,8 +83,8 @@ def _plain(comment: str) -> str:
 
 def definitions(*, constraints: bool) -> str:
     """The statements of `schema.sql`, with or without keys and checks."""
-    whole = text(_PACKAGE, "schema.sql")
-    return whole if constraints else _CONSTRAINT.sub("", whole)
+    statements = text(_PACKAGE, "schema.sql")
+    return statements if constraints else _CONSTRAINT.sub("", statements)
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int:
@@ -129,8 +131,8 @@ def _comments(columns: Mapping[str, list[str]]) -> str:
     for name, relation in relations().items():
         lines.append(f"COMMENT ON {'VIEW' if relation.is_view else 'TABLE'} {name} IS {_literal(relation.comment)}")
         for column in columns.get(name, []):
-            if said := relation.columns.get(column):
-                lines.append(f'COMMENT ON COLUMN {name}."{column}" IS {_literal(said)}')
+            if comment := relation.columns.get(column):
+                lines.append(f'COMMENT ON COLUMN {name}."{column}" IS {_literal(comment)}')
     return ";\n".join(lines)
 
 
