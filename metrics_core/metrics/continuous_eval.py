@@ -87,8 +87,8 @@ def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str,
     Raises `ValueError` for a reference that is empty or periods only, unless the answer is empty too (an empty answer
     scores zero before the reference is looked at).
     """
-    given = _analyse(answer, profile)
-    rows = [_score(given, _analyse(reference, profile), profile) for reference in references]
+    analysed = _analyse(answer, profile)
+    rows = [_score(analysed, _analyse(reference, profile), profile) for reference in references]
     return dict(zip(FIELDS, map(max, zip(*rows, strict=True)), strict=True))
 
 
@@ -133,17 +133,17 @@ def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
     """The union, over all pairs of sentences, of the tokens of their longest common subsequence."""
     matched: set[str] = set()
     for expected, expected_set in reference.sentences:
-        for given, given_set in answer.sentences:
-            common = expected_set & given_set
+        for answered, answered_set in answer.sentences:
+            common = expected_set & answered_set
             # Where all of them are matched already, the subsequence can add nothing.
             if not common <= matched:
                 matched |= _common_subsequence_tokens(
-                    [token for token in expected if token in common], [token for token in given if token in common]
+                    [token for token in expected if token in common], [token for token in answered if token in common]
                 )
     return matched
 
 
-def _common_subsequence_tokens(expected: Sequence[str], given: Sequence[str]) -> set[str]:
+def _common_subsequence_tokens(expected: Sequence[str], answered: Sequence[str]) -> set[str]:
     """The tokens of that longest common subsequence which the original's back-tracking finds.
 
     The original walks back from the ends of both: equal tokens are taken, otherwise it goes up in `expected`
@@ -153,12 +153,12 @@ def _common_subsequence_tokens(expected: Sequence[str], given: Sequence[str]) ->
     "Bit-parallel LCS-length computation revisited". Tokens that only one side has never change the walk, so
     the caller leaves them out. Two texts of 5,000 words take 3 MB for len(expected) x len(given) bits.
     """
-    if expected == given:
+    if expected == answered:
         return set(expected)
     positions: dict[str, int] = {}
-    for column, token in enumerate(given):
+    for column, token in enumerate(answered):
         positions[token] = positions.get(token, 0) | 1 << column
-    full = (1 << len(given)) - 1
+    full = (1 << len(answered)) - 1
     flat = full  # bits where the current row does not rise
     rises: list[int] = []
     for token in expected:
@@ -169,8 +169,8 @@ def _common_subsequence_tokens(expected: Sequence[str], given: Sequence[str]) ->
     row = len(expected) - 1
     column = rises[row].bit_length() - 1
     while column >= 0:
-        if expected[row] == given[column]:
-            tokens.add(given[column])
+        if expected[row] == answered[column]:
+            tokens.add(answered[column])
             below = rises[row - 1] & ((1 << column) - 1) if row else 0
             column = below.bit_length() - 1
         row -= 1
@@ -190,7 +190,10 @@ def _bleu(answer: _Text, reference: _Text) -> float:
     """Sentence BLEU of orders 1 to 4 over characters, unsmoothed, one reference (Papineni et al. 2002)."""
     length, reference_length = len(answer.text), len(reference.text)
     # For each order, the character n-grams in common, each counted as often as it is in both texts.
-    matches = [(given & expected).total() for given, expected in zip(answer.counts, reference.counts, strict=True)]
+    matches = [
+        (in_answer & in_reference).total()
+        for in_answer, in_reference in zip(answer.counts, reference.counts, strict=True)
+    ]
     if not matches[0]:
         return 0.0
     logarithms = [

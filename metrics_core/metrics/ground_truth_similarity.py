@@ -81,8 +81,8 @@ class GroundTruthSimilarity(JudgeMetric):
         questions = list(shipped("ground_truth_similarity"))
         for question in generated(one_fact):
             sample = replace(question.sample, facts=question.sample.references[:1])
-            least, most = _ALL_MATCH if question.least else _NONE_MATCHES
-            questions.append(replace(question, sample=sample, least=least, most=most))
+            lowest, highest = _ALL_MATCH if question.least else _NONE_MATCHES
+            questions.append(replace(question, sample=sample, least=lowest, most=highest))
         return tuple(questions)
 
     def offline_signature(self) -> str:
@@ -112,12 +112,17 @@ class GroundTruthSimilarity(JudgeMetric):
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Decompose the references that are not yet in the ledger, then match."""
-        references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []
+        references: list[tuple[str, ...]] = [given_facts] if (given_facts := merged(sample.facts)) else []
         indices: list[int | None] = [None]
         if not references:
             indices = [index for index, _ in sample.usable_references]
-            asked = self._decompositions(sample, judge)
-            references = await every(*(client.ask(first, one, read_facts, bill) for first, one in asked))
+            decompositions = self._decompositions(sample, judge)
+            references = await every(
+                *(
+                    client.ask(decomposer, decomposition, read_facts, bill)
+                    for decomposer, decomposition in decompositions
+                )
+            )
         fields = match_fields(sample.question, references, sample.answer or "")
         matching = request(MATCH, fields, judge, repeat, self.judge)
         matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)
@@ -126,21 +131,24 @@ class GroundTruthSimilarity(JudgeMetric):
     def _decompositions(self, sample: Sample, judge: ModelRef) -> list[tuple[ModelRef, Request]]:
         """The requests that split references into facts: by the first judge, or by a fallback."""
         judges = self.judge.models(self.access.api_key)
-        first = judges[0] if judge in judges else judge
+        decomposer = judges[0] if judge in judges else judge
         return [
-            (first, request(DECOMPOSE, {"question": sample.question, "reference": text}, first, 0, self.judge))
+            (
+                decomposer,
+                request(DECOMPOSE, {"question": sample.question, "reference": text}, decomposer, 0, self.judge),
+            )
             for _, text in sample.usable_references
         ]
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The missing decompositions, and the matching, in which a reference without known facts counts as one fact."""
         calls, exact = [], True
-        references: list[Sequence[str]] = [own] if (own := merged(sample.facts)) else []
+        references: list[Sequence[str]] = [given_facts] if (given_facts := merged(sample.facts)) else []
         if not references:
             texts = (text for _, text in sample.usable_references)
-            for (first, asked), text in zip(self._decompositions(sample, judge), texts, strict=True):
-                calls.append(ExpectedCall(first, asked, _FACTS_OUT))
-                facts = _facts_of(replies(asked.key))
+            for (decomposer, decomposition), text in zip(self._decompositions(sample, judge), texts, strict=True):
+                calls.append(ExpectedCall(decomposer, decomposition, _FACTS_OUT))
+                facts = _facts_of(replies(decomposition.key))
                 references.append((text,) if facts is None else facts)
                 exact = exact and facts is not None
         fields = match_fields(sample.question, references, sample.answer or "")

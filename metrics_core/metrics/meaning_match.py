@@ -91,7 +91,7 @@ class MeaningMatch(JudgeMetric):
         """The verdicts of the offline judge that it gives a smaller probability of being wrong than is accepted."""
         from answerkey.metrics_core.offline_judge import matcher
 
-        decided: list[Measurement | None] = [None] * len(samples)
+        verdicts: list[Measurement | None] = [None] * len(samples)
         signature = self.signature
         pending = [index for index, sample in enumerate(samples) if self.without_judge(sample) is None]
         matches = self._match([samples[index] for index in pending])
@@ -100,14 +100,14 @@ class MeaningMatch(JudgeMetric):
                 scored = _scored(match, samples[index])
                 spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
                 outcome = replace(scored, values={**scored.values, **spread})
-                decided[index] = Measurement(samples[index].sample_id, self.name, signature, outcome)
-        return decided
+                verdicts[index] = Measurement(samples[index].sample_id, self.name, signature, outcome)
+        return verdicts
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed, as where the right answer is to decline, and this one does; else None."""
-        decided = super().without_judge(sample)
-        if decided is not None or UNANSWERABLE not in sample.references:
-            return decided
+        outcome = super().without_judge(sample)
+        if outcome is not None or UNANSWERABLE not in sample.references:
+            return outcome
         from answerkey.metrics_core.offline_judge.rules import only_declines
 
         if not only_declines(sample.question or "", sample.answer or ""):
@@ -153,8 +153,8 @@ class MeaningMatch(JudgeMetric):
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make one call about all references at once."""
         usable = sample.usable_references
-        [asked] = self.requests(sample, judge, repeat)
-        judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
+        [question] = self.requests(sample, judge, repeat)
+        judgement = await client.ask(judge, question, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
         details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
         return Scored({"match": _SCORES[judgement.verdict]}, judgement.reason, details)
@@ -167,13 +167,15 @@ class MeaningMatch(JudgeMetric):
 
 def _scored(match: Match, sample: Sample) -> Scored:
     index = sample.usable_references[match.reference][0] if match.match else None
-    wrong = {} if match.wrong is None else {"incorrect_reference": sample.usable_incorrect_references[match.wrong][0]}
+    incorrect = (
+        {} if match.wrong is None else {"incorrect_reference": sample.usable_incorrect_references[match.wrong][0]}
+    )
     details = {
         "verdict": match.verdict,
         "rule": match.rule,
         "probability": round(match.probability, 4),
         "reference": index,
-        **wrong,
+        **incorrect,
         **({OUT_OF_DEPTH: match.out_of_depth} if match.out_of_depth else {}),
     }
     return Scored({"match": float(match.match)}, match.reason, details)
@@ -182,8 +184,8 @@ def _scored(match: Match, sample: Sample) -> Scored:
 def _fields(sample: Sample) -> dict[str, object]:
     references = [{"number": n, "text": text} for n, (_, text) in enumerate(sample.usable_references, start=1)]
     fields: dict[str, object] = {"question": sample.question, "references": references, "answer": sample.answer}
-    wrong = [text for _, text in sample.usable_incorrect_references]
-    return {**fields, "incorrect_references": wrong} if wrong else fields
+    incorrect = [text for _, text in sample.usable_incorrect_references]
+    return {**fields, "incorrect_references": incorrect} if incorrect else fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,10 @@ class Preference(ModelMetric):
 
     def alone(self) -> list[tuple[ModelRef, Self]]:
         """Each judge and fallback, and the metric that asks it alone about the pairs."""
-        others = {question.sample.sample_id: other for question, other in shipped("preference").items()}
-        return [(model, replace(metric, baseline_answers=others)) for model, metric in super().alone()]
+        baseline_answers = {
+            question.sample.sample_id: baseline_answer for question, baseline_answer in shipped("preference").items()
+        }
+        return [(model, replace(metric, baseline_answers=baseline_answers)) for model, metric in super().alone()]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if one of the two answers is blank, or both are the same; None if a judge must choose."""
@@ -99,25 +101,25 @@ class Preference(ModelMetric):
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make two calls: with the baseline's answer first, and with this one first."""
-        asked = self.requests(sample, judge, repeat)
-        replies = await every(*(client.ask(judge, one, read_choice, bill) for one in asked))
-        (first, why), (second, why_swapped) = replies
-        preferred = 1.0 - _value(first)
-        if preferred != _value(second):
+        questions = self.requests(sample, judge, repeat)
+        replies = await every(*(client.ask(judge, question, read_choice, bill) for question in questions))
+        (choice, reason_of_choice), (choice_swapped, reason_swapped) = replies
+        preferred = 1.0 - _value(choice)
+        if preferred != _value(choice_swapped):
             both_times = {("first", "first"): SHOWN_FIRST, ("second", "second"): SHOWN_SECOND}
-            why = both_times.get((first, second), "a tie in one order only")
-            return Failed(ORDER_DECIDED, why, len(replies))
-        reason = "; ".join(dict.fromkeys((why, why_swapped)))
+            cause = both_times.get((choice, choice_swapped), "a tie in one order only")
+            return Failed(ORDER_DECIDED, cause, len(replies))
+        reason = "; ".join(dict.fromkeys((reason_of_choice, reason_swapped)))
         return Scored({"preferred": preferred}, reason, {"verdict": _VERDICTS[preferred]})
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The two questions, which differ in the order of the answers."""
-        other = self.baseline_answers[sample.sample_id]
+        baseline_answer = self.baseline_answers[sample.sample_id]
         references = [text for _, text in sample.usable_references]
-        both = {"question": sample.question, "references": references}
-        pair = other, sample.answer
+        common_fields = {"question": sample.question, "references": references}
+        pair = baseline_answer, sample.answer
         return [
-            request(PROMPT, {**both, "first": first, "second": second}, judge, repeat, self.judge)
+            request(PROMPT, {**common_fields, "first": first, "second": second}, judge, repeat, self.judge)
             for first, second in (pair, pair[::-1])
         ]
 

@@ -162,7 +162,7 @@ class SemanticSimilarity(Metric):
         """
         signature = self.signature
         started = time.perf_counter()
-        outcomes = {i: known for i, sample in enumerate(samples) if (known := self.without_score(sample))}
+        outcomes = {i: outcome for i, sample in enumerate(samples) if (outcome := self.without_score(sample))}
         pending = {i: sample for i, sample in enumerate(samples) if i not in outcomes}
         usage = Usage()
         if pending:
@@ -190,10 +190,10 @@ class SemanticSimilarity(Metric):
 
         cache = EmbeddingCache(Path(self.embedding_cache)) if self.embedding_cache else None
         encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.models]
-        read = [_texts(sample) for sample in samples]
-        texts = {text for answer, references in read for text in (answer, *references.values())}
-        named = zip(_names(self.models), encoders, strict=True)
-        return {name: embed(encoder, texts, cache) for name, encoder in named}
+        texts_of_samples = [_texts(sample) for sample in samples]
+        texts = {text for answer, references in texts_of_samples for text in (answer, *references.values())}
+        encoder_by_name = zip(_names(self.models), encoders, strict=True)
+        return {name: embed(encoder, texts, cache) for name, encoder in encoder_by_name}
 
     def _with_models(self, sample: Sample, by_model: Mapping[str, Embeddings]) -> Outcome:
         texts = {name: embeddings.by_text for name, embeddings in by_model.items()}

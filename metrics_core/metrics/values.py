@@ -169,9 +169,9 @@ class ToolCall(NamedTuple):
         name = call.get("name")
         if not isinstance(name, str) or is_blank(name):
             raise ValueError(f"holds a call without the name of a tool: {json.dumps(value)[:100]}")
-        given = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
-        text = given if isinstance(given, str) else json.dumps(given)
-        return cls(name, None if given is None else JsonEqual().read(text or "{}") or text)
+        arguments = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        return cls(name, None if arguments is None else JsonEqual().read(text or "{}") or text)
 
 
 def tool_calls(value: Any) -> list[ToolCall]:
@@ -244,14 +244,16 @@ class ToolCalls(Metric):
 
         # Equal calls first, so that an expected call with open arguments takes none that another one needs
         equal = Counter(called) & Counter(expected)
-        others = Counter(call.name for call in (Counter(called) - equal).elements())
-        n_right = equal.total() + (others & Counter(call.name for call in expected if call.arguments is None)).total()
+        rest_names = Counter(call.name for call in (Counter(called) - equal).elements())
+        n_right = (
+            equal.total() + (rest_names & Counter(call.name for call in expected if call.arguments is None)).total()
+        )
         n_named = (Counter(call.name for call in called) & Counter(call.name for call in expected)).total()
         matches = n_right == len(called) == len(expected)
         if matches and self.in_order:
             matches = all(
-                call.name == wanted.name and wanted.arguments in (None, call.arguments)
-                for call, wanted in zip(called, expected, strict=True)
+                call.name == expected_call.name and expected_call.arguments in (None, call.arguments)
+                for call, expected_call in zip(called, expected, strict=True)
             )
         names, arguments = (
             PrecisionRecall.of(n, len(called), len(expected)).f1 if called or expected else 1.0

@@ -99,12 +99,13 @@ class OverlapMetric(LexicalMetric):
         """Compare the words with those of each reference; an answer that equals a reference scores 1."""
         best, index = PERFECT, identical(normalise(answer), references)
         if index is None:
-            cut = words(answer)
+            answer_words = words(answer)
             rows = []
             for i, text in references:
                 reference = reference_words(text)
-                rows.append((PrecisionRecall.of(self.shared(cut, reference), len(cut), len(reference)), i))
-            # Of equal ones the first.
+                shared = self.shared(answer_words, reference)
+                rows.append((PrecisionRecall.of(shared, len(answer_words), len(reference)), i))
+            # Of equal ones the first
             best, index = max(rows, key=lambda row: row[0].rank)
         return Scored(best._asdict(), details={"reference": index})
 
@@ -183,15 +184,15 @@ class Contains(LexicalMetric):
         """Compare the words with those of each reference; an answer that equals a reference contains it."""
         index = identical(normalise(answer), references)
         if index is None:
-            said = words(answer)
-            cut = ((i, reference_words(text)) for i, text in references)
-            index = next((i for i, expected in cut if _in_one_piece(expected, said)), None)
+            answer_words = words(answer)
+            expected_words = ((i, reference_words(text)) for i, text in references)
+            index = next((i for i, expected in expected_words if _in_one_piece(expected, answer_words)), None)
         return matched(index)
 
 
-def _in_one_piece(expected: Sequence[str], said: Sequence[str]) -> bool:
-    line = f" {' '.join(without_particles(said, expected))} "
-    return bool(expected) and f" {' '.join(without_particles(expected, said))} " in line
+def _in_one_piece(expected: Sequence[str], answer: Sequence[str]) -> bool:
+    line = f" {' '.join(without_particles(answer, expected))} "
+    return bool(expected) and f" {' '.join(without_particles(expected, answer))} " in line
 
 
 def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:
