@@ -23,7 +23,7 @@ from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.ledger import AsyncLedger, BatchedCall, Ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import body_of, by_sdk, json_object, reply_in, without_secrets
-from answerkey.metrics_core.llm.request import GARBLED, CallError, CallSkipped, Message, Reply
+from answerkey.metrics_core.llm.request import GARBLED, CallError, CallSkipped, Message, Reply, Unsent
 from answerkey.metrics_core.llm.untrusted import one_line
 
 T = TypeVar("T")
@@ -46,10 +46,6 @@ _PAGE = 100
 _ENDED = ("completed", "failed", "expired", "cancelled")
 
 _log = logging.getLogger("answerkey")
-
-
-class Unsent(Exception):
-    """A call in a batch was not worked on, so that nothing is paid for it."""
 
 
 class Batches:

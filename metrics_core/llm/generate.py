@@ -16,7 +16,7 @@ from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, Call
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client, learned_of
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall
-from answerkey.metrics_core.llm.ledger import Origin, existing_ledger
+from answerkey.metrics_core.llm.ledger import Ledger, Origin, existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import abilities, check
 from answerkey.metrics_core.llm.reply import Unreadable
@@ -140,7 +140,7 @@ def generate(
             bill = Bill()
             try:
                 text = await client.ask(model, request, _read, bill)
-                origin = await client.origin(request)
+                origin = await client.ledger.do(Ledger.origin, request.key)
                 answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, origin)
             except CallFailed as error:
                 answer = Answer(None, "failed", str(error), bill)

@@ -154,7 +154,7 @@ def ask(
     def say_how_far() -> None:
         for client in clients:
             # Work that waits for its turn has nothing to say.
-            if progress.n_done or client.calls:
+            if progress.n_done or client.total.calls:
                 done = f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}"
                 _log.info(f"{done}, {client.tally()}, {progress.n_failed:,} failed", extra=HOW_FAR)
 

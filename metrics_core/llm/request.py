@@ -124,6 +124,10 @@ class CallError(Exception):
         return f"{self.code}: {self.message}"
 
 
+class Unsent(Exception):
+    """A call in a batch was not worked on, so that nothing is paid for it."""
+
+
 @dataclass(eq=False)
 class CallFailed(Exception):
     """A model was asked and gave nothing that can be used.

@@ -13,7 +13,15 @@ from typing import Any, TypeVar, get_args
 
 from answerkey.metrics_core.llm.ledger import UNSENT, Format
 from answerkey.metrics_core.llm.reply import Code, Unreadable, load, read_object, without_thoughts
-from answerkey.metrics_core.llm.request import NO_CONNECTION, CallError, CallFailed, Message, Reply, Request
+from answerkey.metrics_core.llm.request import (
+    NO_CONNECTION,
+    CallError,
+    CallFailed,
+    Message,
+    Reply,
+    Request,
+    Unsent,
+)
 from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line
 from answerkey.metrics_core.text import is_blank
 
@@ -147,14 +155,15 @@ def failure(error: BaseException) -> dict[str, Any]:
     >>> failure(CallError("trouble", "connection", "refused"))
     {'code': 'unsent', 'message': 'no connection: refused', 'cost_usd': 0.0}
     """
-    code, message = ("cancelled", "the run was stopped")
-    if isinstance(error, CallError):
-        if error.code == NO_CONNECTION:
-            return {"code": UNSENT, "message": f"no connection: {error.message}", "cost_usd": 0.0}
-        code, message = error.code, error.message
-    elif not isinstance(error, asyncio.CancelledError):
-        code, message = "defect", f"{type(error).__name__}: {error}"
-    return {"code": code, "message": message}
+    if isinstance(error, Unsent):
+        return {"code": UNSENT, "message": str(error), "cost_usd": 0.0}
+    if isinstance(error, CallError) and error.code == NO_CONNECTION:
+        return {"code": UNSENT, "message": f"no connection: {error.message}", "cost_usd": 0.0}
+    if isinstance(error, CallError | Unreadable):
+        return {"code": error.code, "message": error.message}
+    if isinstance(error, asyncio.CancelledError):
+        return {"code": "cancelled", "message": "the run was stopped"}
+    return {"code": "defect", "message": f"{type(error).__name__}: {error}"}
 
 
 def read_text(text: str, read: Callable[[str], T], request: Request) -> T:
