@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import compress, islice
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
@@ -46,8 +46,8 @@ PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
 _MATCHED_AT_ONCE = 512
 
-Dear = Callable[[Sequence[Sample], bool], Awaitable[list[Measurement]]]
-"""Has the judges of a cascade decide about samples; the flag says that they are those of its trial."""
+AskJudges = Callable[[Client, Sequence[Sample]], Awaitable[list[Measurement]]]
+"""Has language models judge samples, through this client: same length, same order."""
 
 _log = logging.getLogger("answerkey")
 
@@ -86,11 +86,10 @@ class JudgeMetric(Metric):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The main number, those beside it, and the spread of several votes."""
-        main, votes = self.main, len(self.judge.judges) * self.judge.repeats
-        if votes > 1 and self.judge.jury == "mean":
-            main = replace(main, binary=False)
-        spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
-        return (main, *self.others, *((spread,) if votes > 1 else ()))
+        if self.judge.n_votes == 1:
+            return self.main, *self.others
+        main = replace(self.main, binary=False) if self.judge.jury == "mean" else self.main
+        return main, *self.others, Field(SPREAD, "highest vote less the lowest: 0 where all agree")
 
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The questions with known answers that its judges can be checked with; empty if there are none.
@@ -117,15 +116,13 @@ class JudgeMetric(Metric):
         """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
         if self.trial is not None or not self.accepted_error:
             return self
-        rest = iter(samples)
-        batches = iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
-        candidates = (
-            sample
-            for batch in batches
-            for sample, verdict in zip(batch, self.cheap(batch), strict=True)
-            if verdict is not None
-        )
-        trial = trial_of(candidates, self.accepted_error)
+
+        def candidates() -> Iterator[Sample]:
+            remaining = iter(samples)
+            while batch := list(islice(remaining, _MATCHED_AT_ONCE)):
+                yield from compress(batch, [verdict is not None for verdict in self.cheap(batch)])
+
+        trial = trial_of(candidates(), self.accepted_error)
         if not trial.drawn:
             _log.warning(
                 f"{self.name}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
@@ -157,14 +154,11 @@ class JudgeMetric(Metric):
         options = self.judge
         if options.offline:
             return f"{start}{self.offline_signature()}{end}"
-        n_judges = len(options.judges)
-        models = options.all_models()
-        labels = [model.label for model in models]
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        signature = f"{start}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
+        signature = f"{start}{','.join(options.labels)}|prompt:{prompts}|parser:{PARSER}"
 
         # Temperature and seed as far as the judges take them, in their order where they differ
-        parameters_by_model = [provider.sampling_of(model.model) for model in models[:n_judges]]
+        parameters_by_model = [provider.sampling_of(model.model) for model in options.models()]
         for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
             values = [value if name in parameters else "-" for parameters in parameters_by_model]
             if value in values:
@@ -178,8 +172,8 @@ class JudgeMetric(Metric):
         if options.extras:
             signature += f"|extras:{content_hash(options.extras)[:6]}"
         if options.fallbacks:
-            signature += f"|else:{','.join(labels[n_judges:])}"
-        if n_judges * options.repeats > 1:
+            signature += f"|else:{','.join(options.fallback_labels)}"
+        if options.n_votes > 1:
             signature += f"|jury:{options.jury}|repeats:{options.repeats}"
         if self.accepted_error:
             signature += f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}"
@@ -212,16 +206,19 @@ class JudgeMetric(Metric):
             # Samples are judged together, so each gets an equal part of the time.
             usage = Usage((time.perf_counter() - started) / len(pending))
             judged = [
-                Measurement(sample.sample_id, self.name, signature, outcome, usage)
+                Measurement(sample.sample_id, self.name, signature, outcome, usage=usage)
                 for sample, outcome in zip(pending, outcomes, strict=True)
             ]
         else:
             judged = _judged_by_models(self, pending)
-        judged_in_order = iter(judged)
-        return [
-            next(judged_in_order) if outcome is None else Measurement(sample.sample_id, self.name, signature, outcome)
-            for sample, outcome in zip(samples, local_outcomes, strict=True)
-        ]
+        in_order = iter(judged)
+        measurements = []
+        for sample, outcome in zip(samples, local_outcomes, strict=True):
+            if outcome is None:
+                measurements.append(next(in_order))
+            else:
+                measurements.append(Measurement(sample.sample_id, self.name, signature, outcome))
+        return measurements
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
@@ -235,10 +232,9 @@ class JudgeMetric(Metric):
         if not self.judge.offline:
             # What differs in case may be a unit or an abbreviation: a language model is asked
             answer = sample.answer or ""
-            equal_references = [
-                text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)
-            ]
-            if all(differ_in_case(answer, text) for text in equal_references):
+            plain = normalise(answer)
+            equal = [text for _, text in sample.usable_references if normal_reference(text) == plain]
+            if all(differ_in_case(answer, text) for text in equal):
                 return None
         elif doubt := self.doubt_of_repeated(sample, index):
             details[OUT_OF_DEPTH] = doubt
@@ -276,7 +272,7 @@ class JudgeMetric(Metric):
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, including those that the ledger answers."""
-        return [ExpectedCall(judge, asked, self.tokens_out) for asked in self.requests(sample, judge, repeat)]
+        return [ExpectedCall(judge, request, self.tokens_out) for request in self.requests(sample, judge, repeat)]
 
     def expected(self, samples: Iterable[Sample], replies: Replies) -> Iterator[list[ExpectedCall]]:
         """For each sample the calls of all judges, without fallbacks; none where no judge is needed."""
@@ -298,13 +294,19 @@ def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: 
     >>> asked.model, asked.seed, asked.temperature, asked.user.splitlines()[1]
     ('openai/m', 1, 0.7, '{"reference": "Paris"}')
     """
-    user = f"{fenced(fields)}\nReply with the JSON object only."
-    prompt_id = f"{prompt.name}@{prompt.version}"
-    effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
     return Request(
-        judge.label, prompt_id, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
-        repeat, effort, options.extras,
-    )  # fmt: skip
+        model=judge.label,
+        prompt=f"{prompt.name}@{prompt.version}",
+        system=prompt.text,
+        user=f"{fenced(fields)}\nReply with the JSON object only.",
+        schema=prompt.schema_text,
+        temperature=options.temperature,
+        seed=repeat,
+        max_tokens=options.max_tokens,
+        repeat=repeat,
+        reasoning_effort="" if options.reasoning_effort == "default" else options.reasoning_effort,
+        extras=options.extras,
+    )
 
 
 def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool = True) -> None:
@@ -371,27 +373,28 @@ class ModelMetric(JudgeMetric):
 def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Measurement]:
     """Have language models judge samples: same length, same order."""
     metric = metric.with_trial(samples)
-    trial, options, signature = metric.trial, metric.judge, metric.signature
-    models, n_judges = options.all_models(metric.access.api_key), len(options.judges)
+    options, signature = metric.judge, metric.signature
+    models = options.all_models(metric.access.api_key)
+    judges, fallbacks = models[: len(options.judges)], models[len(options.judges) :]
     progress = runtime.Progress(metric.name, "samples", len(samples))
     own_ids = {sample.sample_id for sample in samples}
 
     async def vote_of(client: Client, sample: Sample, model: ModelRef, repeat: int) -> Vote:
         """The vote of a model on a sample, or why there is none."""
         bill = Bill()
+        is_lost = False
         try:
-            outcome = await metric.vote(client, sample, model, repeat, bill)
+            outcome = await metric.vote(client, sample, model, repeat, bill=bill)
         except CallFailed as error:
-            return Vote(model.label, repeat, Failed(error.code, error.message, bill.calls), bill, lost=True)
+            outcome, is_lost = Failed(error.code, error.message, bill.calls), True
         except CallSkipped as error:
-            return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
-        return Vote(model.label, repeat, outcome, bill)
+            outcome, is_lost = Skipped(error.message), error.unavailable
+        return Vote(model.label, repeat, outcome, bill, lost=is_lost)
 
     async def measured(client: Client, sample: Sample) -> Measurement:
         """The outcome of all votes on a sample."""
         started = time.perf_counter()
-        ask = partial(vote_of, client, sample)
-        votes = await votes_of(ask, models[:n_judges], models[n_judges:], options.repeats)
+        votes = await votes_of(partial(vote_of, client, sample), judges, fallbacks, options.repeats)
         outcome = metric.combined(votes)
         stand_ins = {vote.judge for vote in votes if vote.stands_in and isinstance(vote.outcome, Scored)}
         if stand_ins and isinstance(outcome, Scored):
@@ -411,21 +414,13 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
             requests=tuple(dict.fromkeys(bill.requests)),
         )
 
-    async def judge(client: Client) -> list[Measurement]:
+    async def ask(client: Client, pending: Sequence[Sample]) -> list[Measurement]:
         # All that is asked has to be there before a batch can be sent.
         at_once = len(samples) if options.batch else options.concurrency
-
-        async def ask(asked_samples: Sequence[Sample], of_trial: bool) -> list[Measurement]:
-            # Whether the trial holds has to be known before a batch is sent
-            asking_client = client.unbatched() if of_trial else client
-            return await runtime.each(asked_samples, partial(measured, asking_client), at_once)
-
-        if trial is None:
-            return await ask(samples, False)
-        return await _judged_in_cascade(metric, trial, samples, ask)
+        return await runtime.each(pending, partial(measured, client), at_once)
 
     return runtime.ask(
-        judge,
+        partial(_judged_in_cascade, metric, samples, ask),
         access=metric.access,
         limits=options.limits,
         noun="judge",
@@ -435,22 +430,23 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
 
 
 async def _judged_in_cascade(
-    metric: JudgeMetric, trial: Trial, samples: Sequence[Sample], dear: Dear
+    metric: JudgeMetric, samples: Sequence[Sample], ask: AskJudges, client: Client
 ) -> list[Measurement]:
-    """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
-    field = metric.main.name
+    """Judge samples: same length, same order. In the details of a cascade, `DECIDED_BY` says who decided."""
+    trial = metric.trial
+    if trial is None:
+        return await ask(client, samples)
     keys = [key_of(sample) for sample in samples]
     trial_samples = trial.drawn
     by_trial: dict[str, Measurement] = {}
     cheap_decides = False
     if trial_samples:
-        # What the dear judge says of the answers of the trial
+        # What the judges say of the answers of the trial; whether it holds has to be known before a batch is sent
+        by_judges = await ask(client.unbatched(), trial_samples)
         n_different = 0
-        for sample, by_dear, by_cheap in zip(
-            trial_samples, await dear(trial_samples, True), metric.cheap(trial_samples), strict=True
-        ):
-            agrees = by_cheap is not None and by_dear.values.get(field) == by_cheap.values[field]
-            by_trial[key_of(sample)] = _signed(by_dear, SAME if agrees else OTHER)
+        for sample, judged, by_cheap in zip(trial_samples, by_judges, metric.cheap(trial_samples), strict=True):
+            agrees = by_cheap is not None and judged.values.get(metric.main.name) == by_cheap.values[metric.main.name]
+            by_trial[key_of(sample)] = _signed(judged, SAME if agrees else OTHER)
             n_different += not agrees
         cheap_decides = holds(trial.candidates, len(trial_samples), n_different, metric.accepted_error)
 
@@ -473,13 +469,12 @@ async def _judged_in_cascade(
             if verdicts[index] is None and verdict is not None:
                 verdicts[index] = _signed(verdict, OFFLINE_DECIDED)
     pending = [sample for sample, verdict in zip(samples, verdicts, strict=True) if verdict is None]
-    judged_in_order = iter(await dear(pending, False))
-    return [
-        _signed(next(judged_in_order), JUDGE_DECIDED)
-        if verdict is None
-        else verdict._replace(sample_id=sample.sample_id)
-        for sample, verdict in zip(samples, verdicts, strict=True)
-    ]
+    judged_in_order = iter(await ask(client, pending))
+    measurements = []
+    for sample, verdict in zip(samples, verdicts, strict=True):
+        decided = verdict or _signed(next(judged_in_order), JUDGE_DECIDED)
+        measurements.append(decided._replace(sample_id=sample.sample_id))
+    return measurements
 
 
 def _signed(verdict: Measurement, decided_by: str) -> Measurement:

@@ -224,6 +224,11 @@ class JudgeOptions(Validated):
         return self.judges == (OFFLINE,)
 
     @property
+    def n_votes(self) -> int:
+        """How often a sample is judged: by each judge, as often as it repeats."""
+        return len(self.judges) * self.repeats
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The judges as signatures and reports name them.
 
@@ -241,9 +246,15 @@ class JudgeOptions(Validated):
     def limits(self) -> CallLimits:
         """The limits of a run, as the client takes them."""
         return CallLimits(
-            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None,
-            self.max_cost_total_usd or None, self.batch, self.batch_poll_s,
-        )  # fmt: skip
+            concurrency=self.concurrency,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
+            max_calls=self.max_calls or None,
+            max_cost_usd=self.max_cost_usd or None,
+            max_cost_total_usd=self.max_cost_total_usd or None,
+            batch=self.batch,
+            poll_s=self.batch_poll_s,
+        )
 
     def models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """Every judge once, in the order in which they are named. Empty for the offline judge.
