@@ -394,7 +394,7 @@ class _Question(Generic[T]):
         else:
             self.response_format = ResponseFormat(resumed.format)
             self.call_id, self.most_usd = resumed.call_id, resumed.most_usd
-            batch = batches.left(self.model, resumed)
+            batch = batches.of_call(self.model, resumed)
         self.resumed, self.in_batch = None, self.in_batch and resumed is not None
         self.calls = 1
         try:
