@@ -245,13 +245,20 @@ class JudgeMetric(Metric):
         """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
         return ""
 
-    @abstractmethod
     def offline_signature(self) -> str:
         """A text that changes whenever the numbers of `judge_offline` may change."""
+        return "none"
 
-    @abstractmethod
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """The outcomes of samples that need a judge, by the offline judge; same length, same order."""
+        """The outcomes of samples that need a judge, by the offline judge; same length, same order.
+
+        Raises:
+            UserError: the offline judge cannot score this metric.
+        """
+        raise UserError(
+            f"{self.name}: the offline judge cannot judge this; name a language model with --judge, for instance "
+            "openai/gpt-4o-mini"
+        )
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
@@ -351,23 +358,7 @@ class ModelMetric(JudgeMetric):
             UserError: the judge is the offline one.
         """
         if self.judge.offline:
-            raise UserError(
-                f"{self.name}: the offline judge cannot judge this; name a language model with --judge, for instance "
-                "openai/gpt-4o-mini"
-            )
-
-    def offline_signature(self) -> str:
-        """A constant, since the offline judge cannot score this metric."""
-        return "none"
-
-    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """Refuse.
-
-        Raises:
-            UserError: always.
-        """
-        self.check()
-        return []
+            self.judge_offline(())
 
 
 def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Measurement]:
@@ -386,9 +377,11 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
         try:
             outcome = await metric.vote(client, sample, model, repeat, bill=bill)
         except CallFailed as error:
-            outcome, is_lost = Failed(error.code, error.message, bill.calls), True
+            outcome = Failed(error.code, error.message, bill.calls)
+            is_lost = True
         except CallSkipped as error:
-            outcome, is_lost = Skipped(error.message), error.unavailable
+            outcome = Skipped(error.message)
+            is_lost = error.unavailable
         return Vote(model.label, repeat, outcome, bill, lost=is_lost)
 
     async def measured(client: Client, sample: Sample) -> Measurement:
@@ -403,14 +396,14 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
         # An answer of the trial may be that of another shard, whose replies come from the ledger
         if sample.sample_id in own_ids:
             progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
-        incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
+        is_complete = all(vote.outcome.status in ("scored", "undefined") for vote in votes)
         return Measurement(
             sample_id=sample.sample_id,
             metric=metric.name,
             signature=signature,
             outcome=outcome,
             usage=Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd),
-            from_ledger=not incomplete and not bill.calls,
+            from_ledger=is_complete and not bill.calls,
             requests=tuple(dict.fromkeys(bill.requests)),
         )
 

@@ -66,19 +66,23 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
         raise UserError(
             f"--learn: the judge gave a verdict on {len(judged)} of {len(rows)} answers; try it on one first"
         )
-    rows, agreed = [rows[index] for index in judged], agreed[judged]
+    rows = [rows[index] for index in judged]
+    agreed = agreed[judged]
     codes = codes_of([row.cluster for row in rows], len(rows))
     codes = np.arange(len(rows)) if codes is None else codes
     # At random: labels may come in a pattern.
     folds = np.random.default_rng(0).permutation(int(codes.max()) + 1)[codes] % _FOLDS
 
     def agreed_by(candidate: Rubric, indices: Any) -> Any:
-        return agreed[indices] if candidate is rubric else _agreed(judge, candidate, [rows[index] for index in indices])
+        if candidate is rubric:
+            return agreed[indices]
+        return _agreed(judge, candidate, [rows[index] for index in indices])
 
     def chosen_from(inside: Any) -> Rubric:
         """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
         rng = np.random.default_rng(0)
-        best, best_gain = rubric, 0.0
+        best = rubric
+        best_gain = 0.0
         for number in range(_SETS):
             order = rng.permutation(inside)
             # The first set has what was got wrong before anything else; the others mix.
@@ -90,13 +94,13 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
             tested = [index for index in rng.permutation(inside).tolist() if index not in examples][:_MOST_TRIED]
             if not tested:
                 continue
-            candidate = replace(
-                rubric, examples=tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in examples)
-            )
+            chosen = [Example(rows[index].sample, (rows[index].verdict,)) for index in examples]
+            candidate = replace(rubric, examples=tuple(chosen))
             gain = float((np.nan_to_num(agreed_by(candidate, tested)) - agreed[tested]).mean())
             # Never for a tie: what is there already needs no reason.
             if gain > best_gain:
-                best, best_gain = candidate, gain
+                best = candidate
+                best_gain = gain
         return best
 
     # Each fold is judged with examples from the others
@@ -109,10 +113,8 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
     clusters = [rows[index].cluster for index in twice]
     difference = paired_difference(agreed[twice], agreed_new[twice], binary=True, clusters=clusters)
     if difference.interval is not None and difference.interval.low > 0:
-        rubric_learned = chosen_from(np.arange(len(rows)))
-    else:
-        rubric_learned = rubric
-    return Learned(rubric_learned, n=len(twice), corrected=int((agreed == 0).sum()), gain=difference)
+        rubric = chosen_from(np.arange(len(rows)))
+    return Learned(rubric, n=len(twice), corrected=int((agreed == 0).sum()), gain=difference)
 
 
 def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any:

@@ -272,7 +272,8 @@ class JudgeOptions(Validated):
         """
         if self.offline:
             return ()
-        price, models = _dollars_per_token(self.price), dict[str, ModelRef]()
+        price = _dollars_per_token(self.price)
+        models: dict[str, ModelRef] = {}
         for text in (*self.judges, *self.fallbacks):
             model = ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
             # Both would get the single reply that the ledger keeps, and count as two votes.
@@ -285,10 +286,10 @@ class JudgeOptions(Validated):
 def _dollars_per_token(price: str) -> tuple[float, float] | None:
     """The two numbers of IN,OUT, as dollars per token; None where they are not two finite numbers from 0 on."""
     try:
-        asked, replied = (float(number) / 1e6 for number in price.split(","))
+        price_in, price_out = (float(number) / 1e6 for number in price.split(","))
     except ValueError:
         return None
-    return (asked, replied) if 0.0 <= asked < math.inf and 0.0 <= replied < math.inf else None
+    return (price_in, price_out) if 0.0 <= price_in < math.inf and 0.0 <= price_out < math.inf else None
 
 
 OFFLINE_JUDGE = JudgeOptions()

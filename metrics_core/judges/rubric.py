@@ -371,7 +371,8 @@ def _rubric(located: Located, source: str) -> Rubric:
     if reserved := {"verdict", "reason", ""} & {*bare.columns}:
         placeholder = f"{{{{{reserved.pop()}}}}}"
         raise UserError(f"{located.where('')}: {placeholder} names no column that can be judged; rename the column")
-    model, examples = _model_of_examples(bare), []
+    model = _model_of_examples(bare)
+    examples = []
     for number, row in enumerate(rubric_file.examples):
         fields = _checked(model, row, located, f"examples[{number}]").model_dump(by_alias=True)
         verdicts, reason = fields.pop("verdict"), fields.pop("reason")
@@ -385,17 +386,17 @@ def _checked(model: type[M], content: object, located: Located, key_path: str = 
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        problems = [
-            (".".join(filter(None, (key_path, *map(str, problem["loc"][:1])))), problem) for problem in error.errors()
-        ]
-        lines = [
-            f"{located.where(key)}: {f'{key}: ' * bool(key)}{_message(problem, model)}" for key, problem in problems
-        ]
+        lines = []
+        for problem in error.errors():
+            key = ".".join(filter(None, (key_path, *map(str, problem["loc"][:1]))))
+            label = f"{key}: " if key else ""
+            lines.append(f"{located.where(key)}: {label}{_message(problem, model)}")
         raise UserError("\n".join(lines)) from None
 
 
 def _message(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
-    key, fields = str(*problem["loc"][:1]), {info.alias or name: info for name, info in model.model_fields.items()}
+    key = str(*problem["loc"][:1])
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if problem["type"] == "extra_forbidden":
         return f"{model.__doc__} has no such key; {choice(key, fields)}"
     if problem["type"] == "value_error":
@@ -495,9 +496,11 @@ def _model_of_examples(rubric: Rubric) -> Any:
             )
         labels = []
         for criterion in rubric.criteria:
-            if (label := criterion.label(value[criterion.field])) is None:
-                verdict_given, scale = quoted(value[criterion.field]), ", ".join(dict(criterion.scale))
-                raise ValueError(f"{f'{criterion.field}: ' * (len(names) > 1)}{verdict_given} is not one of {scale}")
+            verdict = value[criterion.field]
+            label = criterion.label(verdict)
+            if label is None:
+                field = f"{criterion.field}: " if len(names) > 1 else ""
+                raise ValueError(f"{field}{quoted(verdict)} is not one of {', '.join(dict(criterion.scale))}")
             labels.append(label)
         return tuple(labels)
 
@@ -561,18 +564,16 @@ class RubricMetric(ModelMetric):
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The examples. Each is left out of the prompt where it is asked about."""
         values = dict(self.rubric.scale)
-        low, high = min(values.values()), max(values.values())
+        low = min(values.values())
+        high = max(values.values())
         # On a fine scale, people differ by a level too.
         tolerance = 0.0 if len(values) < 4 else (high - low) / (len(values) - 1)
-        return tuple(
-            KnownAnswer(
-                example.sample.sample_id,
-                example.sample,
-                max(low, values[example.verdict] - tolerance),
-                min(high, values[example.verdict] + tolerance),
-            )
-            for example in self.rubric.examples
-        )
+        questions = []
+        for example in self.rubric.examples:
+            value = values[example.verdict]
+            least, most = max(low, value - tolerance), min(high, value + tolerance)
+            questions.append(KnownAnswer(example.sample.sample_id, example.sample, least, most))
+        return tuple(questions)
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""

@@ -57,7 +57,7 @@ from answerkey.metrics_core.llm.response import (
 from answerkey.metrics_core.sample import content_hash
 
 T = TypeVar("T")
-W = TypeVar("W")
+X = TypeVar("X")
 
 ATTEMPTS = 6
 TRIES = 3
@@ -105,14 +105,18 @@ class Client:
     def __init__(
         self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str, check: Callable[[], None]
     ) -> None:
-        self.ledger, self._access, self.noun, self._check_models = ledger, access, noun, check
+        self.ledger = ledger
+        self.noun = noun
+        self._access = access
+        self._check_models = check
         self.limits = replace(limits, run=access.run)
         self._preparing: dict[ModelRef, asyncio.Task[None]] = {}
         # Where calls wait that go to a provider together; None: their replies cannot be waited for
         self.batches: Batches | None = Batches(ledger, access, limits, self._prepared)
         self.clock = asyncio.get_running_loop().time
         # Calls that may cost this much or more were refused for good, for this reason.
-        self.too_dear, self.used_up = math.inf, ""
+        self.too_dear = math.inf
+        self.used_up = ""
         self.without_usage: set[ModelRef] = set()
         self.max_tokens_out: Counter[ModelRef] = Counter()
         self.total = Bill()
@@ -151,11 +155,11 @@ class Client:
         cost = "price unknown" if self.total.cost_usd is None else f"${self.total.cost_usd:.4f}"
         return f"{self.total.calls:,} calls, {cost}, {in_flight} at once of {max_in_flight}"
 
-    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """The model's reply to a request, as `read` reads it.
+    async def ask(self, model: ModelRef, request: Request, reader: Callable[[str], T], bill: Bill) -> T:
+        """The model's reply to a request, as `reader` reads it.
 
         Args:
-            read: raises `Unreadable` for a reply that cannot be used.
+            reader: raises `Unreadable` for a reply that cannot be used.
             bill: gets what is paid, even if nothing comes of it.
 
         Raises:
@@ -177,7 +181,7 @@ class Client:
         asking = self._asking[key] = asyncio.get_running_loop().create_future()
         error = None
         try:
-            return await self._reply(model, request, read, bill)
+            return await self._reply(model, request, reader, bill)
         except CallFailed as failed:
             error = failed
             raise
@@ -185,7 +189,7 @@ class Client:
             del self._asking[key]
             asking.set_result(error)
 
-    async def _reply(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+    async def _reply(self, model: ModelRef, request: Request, reader: Callable[[str], T], bill: Bill) -> T:
         """The reply in the ledger, or the one that the model gives while no other process asks the same."""
         unread: str | None = None
         run = None if self.batches is None else self._access.run
@@ -193,14 +197,14 @@ class Client:
             reply, claimed, resumed = await self.ledger.do(Ledger.reply_or_claim, request.key, unread, run)
             try:
                 if reply is not None:
-                    return read_text(reply, read, request)
+                    return read_text(reply, reader, request)
                 self.afford()
                 if claimed:
                     if resumed is not None:
                         self.count(bill, Bill(calls=1))
                     await self._prepared(model)
                     in_batch = self.batches is not None and self.limits.batch
-                    question = _Question(self, model, request, read, bill, resumed=resumed, in_batch=in_batch)
+                    question = _Question(self, model, request, reader, bill=bill, resumed=resumed, in_batch=in_batch)
                     return await question.ask()
                 await asyncio.sleep(_CLAIM_POLL_S)
             except Unreadable:
@@ -236,7 +240,7 @@ class _Question(Generic[T]):
     """One question, which is asked until there is a reply or no point in another call.
 
     Attributes:
-        read: the reader of a reply, which raises `Unreadable`.
+        reader: raises `Unreadable` for a reply that cannot be used.
         resumed: the call that an earlier process submitted in a batch; None: there is none.
         in_batch: whether its next call may go in a batch.
         kind: ask, longer (more room for the reply) or repair (the model is shown what was wrong).
@@ -251,7 +255,7 @@ class _Question(Generic[T]):
     client: Client
     model: ModelRef
     request: Request
-    read: Callable[[str], T]
+    reader: Callable[[str], T]
     bill: Bill
     resumed: BatchedCall | None
     in_batch: bool
@@ -286,8 +290,8 @@ class _Question(Generic[T]):
                 else:
                     value = await self._call()
                 if self.kind == "longer":
-                    room, prompt = self.formats.room, self.request.prompt
-                    room[prompt] = max(room[prompt], self.max_tokens)
+                    room = self.formats.room
+                    room[self.request.prompt] = max(room[self.request.prompt], self.max_tokens)
                 return value
             except Unsent:
                 continue
@@ -335,11 +339,13 @@ class _Question(Generic[T]):
 
     async def _call(self) -> T:
         """One call, when it is its turn: a reservation in the budget, and both ends of the call written down."""
-        breaker, limiter, alone = self.breaker, self.limiter, False
+        breaker = self.breaker
+        limiter = self.limiter
+        has_turn = False
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
         self._check()
         if breaker.open:
-            alone = await self._wait(breaker.wait())
+            has_turn = await self._wait(breaker.wait())
         try:
             started = await self._wait(limiter.acquire(started=self.started is not None))
             load: Load = "neutral"
@@ -374,7 +380,7 @@ class _Question(Generic[T]):
             finally:
                 limiter.release(started, load, retry_after)
         finally:
-            if alone:
+            if has_turn:
                 breaker.go_on()
 
     async def _in_batch(self, batches: Batches) -> T:
@@ -393,9 +399,12 @@ class _Question(Generic[T]):
                 batch.take(self.call_id, self.response_format.messages(self.messages), settings)
         else:
             self.response_format = ResponseFormat(resumed.format)
-            self.call_id, self.most_usd = resumed.call_id, resumed.most_usd
+            self.call_id = resumed.call_id
+            self.most_usd = resumed.most_usd
             batch = batches.of_call(self.model, resumed)
-        self.resumed, self.in_batch = None, self.in_batch and resumed is not None
+        # One that was left in a batch and not worked on is sent in another one, if this run has any
+        self.resumed = None
+        self.in_batch = self.in_batch and resumed is not None
         self.calls = 1
         try:
             return await self._settled(batch.reply(self.call_id), batch)
@@ -458,7 +467,7 @@ class _Question(Generic[T]):
         reply: Reply | None = None
         try:
             self.reply = reply = await sending
-            value = parse(reply, self.read, self.request)
+            value = parse(reply, self.reader, self.request)
             status, ending = "usable", {}
             return value
         except BaseException as error:
@@ -502,19 +511,19 @@ class _Question(Generic[T]):
 
     def _cost(self, reply: Reply | None, *, in_batch: bool) -> float | None:
         """Dollars of a call; what was reserved for it, where the server does not say."""
-        model, prices = self.model, provider.prices_of(self.model, in_batch=in_batch)
+        prices = provider.prices_of(self.model, in_batch=in_batch)
         if reply is None or prices is None:
             return self.most_usd
         size = sum(len(message["content"]) for message in self.messages)
         if credible(reply, size):
-            tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
+            tokens_in = reply.tokens_in or 0
             cached = min(reply.cached_tokens or 0, tokens_in)
-            return (tokens_in - cached) * prices[0] + cached * prices[1] + tokens_out * prices[2]
-        if model not in self.client.without_usage:
-            self.client.without_usage.add(model)
+            return (tokens_in - cached) * prices[0] + cached * prices[1] + (reply.tokens_out or 0) * prices[2]
+        if self.model not in self.client.without_usage:
+            self.client.without_usage.add(self.model)
             _log.warning(
-                f"{model.label} does not say how many tokens a call had, or not believably: it is counted at the most "
-                "that it may cost"
+                f"{self.model.label} does not say how many tokens a call had, or not believably: it is counted at the "
+                "most that it may cost"
             )
         return self.most_usd
 
@@ -526,7 +535,7 @@ class _Question(Generic[T]):
         if self._seconds_left() <= 0:
             raise self._over()
 
-    async def _wait(self, turn: Awaitable[W]) -> W:
+    async def _wait(self, turn: Awaitable[X]) -> X:
         """Wait for a turn: the first call as long as it takes, later ones until the deadline."""
         try:
             async with asyncio.timeout(None if self.started is None else self._seconds_left()):

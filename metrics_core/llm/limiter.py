@@ -55,8 +55,10 @@ class Limiter:
         self._ceiling, self._patience = ceiling, patience
         self.limit: float = min(_FIRST_CALLS, ceiling)
         self.in_flight = 0
-        self._answered = self._was_cut = False
-        self._cut_at = self._paused_until = -math.inf
+        self._answered = False
+        self._was_cut = False
+        self._last_cut_s = -math.inf
+        self._paused_until = -math.inf
         self._refusals = 0
         self._waiting: deque[asyncio.Future[float]] = deque()
         self._started: deque[asyncio.Future[float]] = deque()
@@ -83,7 +85,7 @@ class Limiter:
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
         # Calls from before the last cut say nothing about the limit after it
-        is_news = began > self._cut_at
+        is_news = began > self._last_cut_s
         if load == "ok":
             self._refusals = 0
             seconds = max(now - began, 1e-9)
@@ -105,7 +107,7 @@ class Limiter:
             share = _CUT if load == "limited" else _CUT_LATE
             self.limit = max(1.0, self.limit * share)
             self._was_cut = True
-            self._cut_at = now
+            self._last_cut_s = now
         self._admit()
 
     def _admit(self) -> None:
@@ -177,8 +179,10 @@ class Breaker:
 
     def success(self) -> None:
         """A reply came."""
-        self.replied, self._failing_since = True, None
-        self._failures = self._hopeless = 0
+        self.replied = True
+        self._failing_since = None
+        self._failures = 0
+        self._hopeless = 0
         self._questions.clear()
 
     def failure(self, error: CallError, question: str, now: float) -> None:
@@ -221,8 +225,8 @@ class Breaker:
         questions = self._questions.setdefault(code, set())
         questions.add(question)
         if len(questions) >= _ENOUGH_REFUSED:
-            what = "answers with no completion" if code == GARBLED else "refuses every question"
-            self.stopped = CallFailed(code, f"not asked, since the {self.noun} {what}: {message}")
+            problem = "answers with no completion" if code == GARBLED else "refuses every question"
+            self.stopped = CallFailed(code, f"not asked, since the {self.noun} {problem}: {message}")
 
     def refused_for(self, error: CallError, now: float, seconds: float) -> None:
         """Leave the model if every call was refused for so many seconds."""
@@ -237,10 +241,10 @@ class Breaker:
         """Whether a refusal lasts longer than any question waits."""
         return error.retry_after is not None and error.retry_after > self.deadline_s
 
-    def _leave(self, why: str, error: CallError) -> None:
+    def _leave(self, reason: str, error: CallError) -> None:
         if self.stopped is None:
-            later = f"{why}; the next run continues there: {error.message}"
-            self.stopped = CallSkipped(later, unavailable=True)
+            message = f"{reason}; the next run continues there: {error.message}"
+            self.stopped = CallSkipped(message, unavailable=True)
 
 
 def _until(error: CallError) -> str:
