@@ -72,6 +72,7 @@ def human_agreement(rows: Labelled) -> list[HumanAgreement]:
     for release in (None, *dict.fromkeys(rows.releases)):
         indices = [index for index, name in enumerate(rows.releases) if release in (None, name)]
         clusters = [rows.clusters[index] for index in indices]
+        # Verdicts are compared as they are, graded scores by a threshold
         of_release, truth = scores[indices], labels[indices]
         verdicts = of_release if binary else _cross_fitted(of_release, truth, clusters)
 

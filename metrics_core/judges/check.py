@@ -149,9 +149,12 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
             for question, measurement in measurements.items()
             if isinstance(measurement.outcome, Scored)
         ]
+        # One judge that fails stops them all
         reason = _why_failed(metric, questions, answered, list(measurements.values()), n_judges=len(judges))
         if reason and not why_stopped:
             why_stopped = f"judge stopped: {model.label} {reason}"
+
+    # What people read of it
     check = JudgeCheck(metric.name, replies, why_stopped, changed)
     for judge, answered in replies.items():
         n_right = sum(question.is_right(value) for question, value in answered)

@@ -316,6 +316,7 @@ def _links(
     contradicted: dict[str, set[int]] = {}
     for row in fact_rows:
         fact_id = _text(row, "id")
+        # The facts of the answer that it is linked with; an answer's fact cannot agree and contradict
         for name, links in (("equivalent", equivalent), ("contradicted_by", contradicted)):
             answer_fact_ids = _list(row, name, str, of="texts")
             problems += _misuse(f"{name} of {_shown([fact_id])}", answer_fact_ids, positions, complete=False)

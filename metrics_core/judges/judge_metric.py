@@ -154,11 +154,14 @@ class JudgeMetric(Metric):
         options = self.judge
         if options.offline:
             return f"{start}{self.offline_signature()}{end}"
+        models = options.all_models()
+        n_judges = len(options.judges)
+        labels = [model.label for model in models]
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        signature = f"{start}{','.join(options.labels)}|prompt:{prompts}|parser:{PARSER}"
+        signature = f"{start}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
 
         # Temperature and seed as far as the judges take them, in their order where they differ
-        parameters_by_model = [provider.sampling_of(model.model) for model in options.models()]
+        parameters_by_model = [provider.sampling_of(model.model) for model in models[:n_judges]]
         for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
             values = [value if name in parameters else "-" for parameters in parameters_by_model]
             if value in values:
@@ -172,7 +175,7 @@ class JudgeMetric(Metric):
         if options.extras:
             signature += f"|extras:{content_hash(options.extras)[:6]}"
         if options.fallbacks:
-            signature += f"|else:{','.join(options.fallback_labels)}"
+            signature += f"|else:{','.join(labels[n_judges:])}"
         if options.n_votes > 1:
             signature += f"|jury:{options.jury}|repeats:{options.repeats}"
         if self.accepted_error:
@@ -330,6 +333,8 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     judges = options.all_models(api_key)
     check_environment(options.extra_headers)
     provider.check(judges, options.limits, "judge", needs_key=needs_key)
+
+    # What is to be sent has to be what each of them takes
     for judge in judges:
         sampling = provider.sampling_of(judge.model)
         abilities = provider.abilities(judge.model)
@@ -389,14 +394,22 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
         started = time.perf_counter()
         votes = await votes_of(partial(vote_of, client, sample), judges, fallbacks, options.repeats)
         outcome = metric.combined(votes)
-        stand_ins = {vote.judge for vote in votes if vote.stands_in and isinstance(vote.outcome, Scored)}
+
+        # What they cost, and whose they are
+        bill = Bill()
+        stand_ins = set()
+        is_complete = True
+        for vote in votes:
+            bill.add(vote.bill)
+            if vote.outcome.status in ("failed", "skipped"):
+                is_complete = False
+            elif vote.stands_in and vote.outcome.status == "scored":
+                stand_ins.add(vote.judge)
         if stand_ins and isinstance(outcome, Scored):
             outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(sorted(stand_ins))})
-        bill = Bill.total([vote.bill for vote in votes])
         # An answer of the trial may be that of another shard, whose replies come from the ledger
         if sample.sample_id in own_ids:
             progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
-        is_complete = all(vote.outcome.status in ("scored", "undefined") for vote in votes)
         return Measurement(
             sample_id=sample.sample_id,
             metric=metric.name,
@@ -412,8 +425,11 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
         at_once = len(samples) if options.batch else options.concurrency
         return await runtime.each(pending, partial(measured, client), at_once)
 
+    judge = partial(ask, pending=samples)
+    if metric.trial is not None:
+        judge = partial(_judged_in_cascade, metric, metric.trial, samples, ask)
     return runtime.ask(
-        partial(_judged_in_cascade, metric, samples, ask),
+        judge,
         access=metric.access,
         limits=options.limits,
         noun="judge",
@@ -423,12 +439,9 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
 
 
 async def _judged_in_cascade(
-    metric: JudgeMetric, samples: Sequence[Sample], ask: AskJudges, client: Client
+    metric: JudgeMetric, trial: Trial, samples: Sequence[Sample], ask: AskJudges, client: Client
 ) -> list[Measurement]:
-    """Judge samples: same length, same order. In the details of a cascade, `DECIDED_BY` says who decided."""
-    trial = metric.trial
-    if trial is None:
-        return await ask(client, samples)
+    """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
     keys = [key_of(sample) for sample in samples]
     trial_samples = trial.drawn
     by_trial: dict[str, Measurement] = {}

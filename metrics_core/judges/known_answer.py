@@ -220,6 +220,7 @@ def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
     """By script, the rows with the smallest hashes, in their order; each question and each first reference once."""
     by_script: dict[str, dict[str, _Row]] = {}
     for sample in samples:
+        # Long texts make dear questions
         row = _Row(sample.question or "", tuple(text for _, text in sample.usable_references))
         if not (
             0 < sum(map(len, row.references)) <= _LONGEST_REFERENCES and 0 < len(row.question) <= _LONGEST_QUESTION
@@ -229,6 +230,8 @@ def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
         rows.setdefault(row.question, row)
         if len(rows) > 2 * _POOL:
             by_script[row.script] = {row.question: row for row in _first_by_reference(rows.values())}
+
+    # The scripts with the most rows, so that each has enough questions to fail
     pools = {script: _first_by_reference(rows.values()) for script, rows in sorted(by_script.items()) if script}
     largest = sorted(pools, key=lambda script: -len(pools[script]))[:_MOST_SCRIPTS]
     return {script: pools[script] for script in sorted(largest) if len(pools[script]) >= _FEWEST_ROWS}

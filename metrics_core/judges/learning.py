@@ -68,6 +68,8 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
         )
     rows = [rows[index] for index in judged]
     agreed = agreed[judged]
+
+    # Folds of whole clusters
     codes = codes_of([row.cluster for row in rows], len(rows))
     codes = np.arange(len(rows)) if codes is None else codes
     # At random: labels may come in a pattern.

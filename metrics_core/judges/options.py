@@ -192,6 +192,7 @@ class JudgeOptions(Validated):
 
     @model_validator(mode="after")
     def _consistent(self) -> JudgeOptions:
+        # Who judges
         if len(set(self.judges)) < len(self.judges):
             raise ValueError("a judge is named twice; `repeats` asks one judge several times")
         if OFFLINE in self.judges and len(self.judges) > 1:
@@ -203,6 +204,8 @@ class JudgeOptions(Validated):
             raise ValueError("the offline judge never fails, so it needs no fallback")
         if set(self.fallbacks) & {*self.judges, OFFLINE} or len(set(self.fallbacks)) < len(self.fallbacks):
             raise ValueError("a fallback is a language model that is not a judge already, and is named once")
+
+        # What cannot be had of the offline judge, nor all of a batch
         if self.offline and self.repeats > 1:
             raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
         if self.offline and self.batch:

@@ -345,6 +345,7 @@ def _rubric(located: Located, source: str) -> Rubric:
     content = located.content
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if value not in (None, "", [], {})}
+    # The keys of the file, and its criteria
     rubric_file: _OneCriterion | _SeveralCriteria
     if isinstance(content, dict) and "criteria" in content:
         rubric_file = _checked(_SeveralCriteria, content, located)
@@ -371,6 +372,8 @@ def _rubric(located: Located, source: str) -> Rubric:
     if reserved := {"verdict", "reason", ""} & {*bare.columns}:
         placeholder = f"{{{{{reserved.pop()}}}}}"
         raise UserError(f"{located.where('')}: {placeholder} names no column that can be judged; rename the column")
+
+    # The examples, which have the fields that the criteria speak of
     model = _model_of_examples(bare)
     examples = []
     for number, row in enumerate(rubric_file.examples):
@@ -627,6 +630,7 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
     >>> metric_of(read_rubric("politeness"))().fields[0].name
     'polite'
     """
+    # A number for each criterion, described by its first sentence
     number_fields = []
     for criterion in rubric.criteria:
         first_sentence = cut(one_line(criterion.text).split(". ")[0], _LONGEST_DESCRIPTION)

@@ -75,6 +75,7 @@ async def votes_of(
     """All votes of the first judge, then those of the next; each repeat is a question of its own."""
 
     async def of_repeat(repeat: int) -> list[Vote]:
+        # Each fallback in turn votes for a judge that failed for good
         votes = await every(*(ask(judge, repeat) for judge in judges))
         for fallback in fallbacks:
             lost = [index for index, vote in enumerate(votes) if vote.lost]

@@ -312,6 +312,7 @@ class Batch:
             try:
                 return await by_sdk(self.model, ask, timeout_s, _MAX_RESULT_BYTES)
             except CallError as error:
+                # What no later answer could change ends the wait
                 if error.code == "http_404":
                     name = self.provider_id or self.name
                     gone = f"{self.model.label} has no batch {name} (any more); it counts as paid"
@@ -320,6 +321,7 @@ class Batch:
                     raise
                 if error.kind not in ("trouble", "limited") or not self.run.limits.batch:
                     raise CallSkipped(f"{self.goes_on} ({error.message})") from error
+                # Anything else is the provider's trouble, of which one line is enough
                 if not is_logged:
                     _log.warning(
                         f"batch {self.provider_id or self.name}: {error.message}; asked again until it answers"

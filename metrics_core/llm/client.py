@@ -79,8 +79,9 @@ def limiter_of(model: ModelRef, limits: CallLimits) -> Limiter:
     """The limiter of a model; all runs of this process with the same key and limits share it."""
     # The key is part of what a provider limits, and is itself kept nowhere.
     slot = model, content_hash(model.api_key), limits.concurrency, limits.timeout_s
-    patience_s = math.inf if model.hosted else limits.timeout_s
-    return _limiters.setdefault(slot, Limiter(limits.concurrency, patience_s))
+    if slot not in _limiters:
+        _limiters[slot] = Limiter(limits.concurrency, math.inf if model.hosted else limits.timeout_s)
+    return _limiters[slot]
 
 
 @cache
@@ -298,6 +299,7 @@ class _Question(Generic[T]):
             except CallError as error:
                 await self._after(error)
             except Unreadable as problem:
+                # The same question with more room, or with the reply and what is wrong with it behind it
                 assert self.reply is not None
                 self.kind = remedy(problem, self.reply, tried, self.max_tokens)
                 self.other_format = None

@@ -349,12 +349,16 @@ class Ledger:
 
     def version(self) -> int | None:
         """The version of its tables; None: it has none yet."""
-        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
-        if tables and "answerkey_ledger" not in tables:
+        has_tables, is_ledger = self._rows(
+            "SELECT count(*), coalesce(max(name = 'answerkey_ledger'), 0) FROM sqlite_master"
+        )[0]
+        if not has_tables:
+            return None
+        if not is_ledger:
             raise LedgerError(
                 f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
             )
-        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0]) if tables else None
+        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0])
 
     def _make(self) -> None:
         # Let others read while one writes. SQLite waits for others everywhere but here, where several make a file.

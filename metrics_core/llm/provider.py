@@ -453,6 +453,7 @@ def _sdk_client(model: ModelRef) -> Any:
     """A client of OpenAI's library that sends through our HTTP client; None: litellm makes its own."""
     import openai
 
+    # What is not given stands in the environment, where litellm would look for it
     name, provider = _split(model.model)
     address = model.api_base
     key = _key_of(model).get("api_key")
@@ -767,6 +768,7 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
     """
     for model in models:
         listed = abilities(model.model, noun)
+        # A package that litellm imports for this provider alone
         module, package = _NEEDED.get(listed.provider, ("", ""))
         if listed.by_responses:
             module, package = "mcp", "'answerkey[responses]'"
@@ -776,6 +778,8 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
             is_missing = True
         if is_missing:
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
+
+        # A key, and a price where the cost is limited
         if needs_key and (variables := missing_key(model)):
             raise UserError(
                 f"{noun} {model.label}: no key; set {variables} or ANSWERKEY_{noun.upper()}_KEY, or name the address "

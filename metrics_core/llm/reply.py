@@ -135,6 +135,7 @@ def read_object(reply: str | None) -> dict[str, Any]:
     fault: Unreadable | None = None
     position = 0
     while opener := _TOP.search(text, position):
+        # Where the next object ends; a fault in it counts once all of the reply has been read
         if opener[0] == "}":
             fault = fault or Unreadable("not_json", "the reply closes a brace that it did not open")
             position = opener.end()
