@@ -73,7 +73,8 @@ def human_agreement(rows: Labelled) -> list[HumanAgreement]:
         indices = [index for index, name in enumerate(rows.releases) if release in (None, name)]
         clusters = [rows.clusters[index] for index in indices]
         # Verdicts are compared as they are, graded scores by a threshold
-        of_release, truth = scores[indices], labels[indices]
+        of_release = scores[indices]
+        truth = labels[indices]
         verdicts = of_release if binary else _cross_fitted(of_release, truth, clusters)
 
         # How far two people agree, where both have given a label

@@ -96,7 +96,8 @@ class FactMatching:
         }
         if not totals["similarity"]:
             return {}
-        return {name: len(self.pairs) / total if total else 0.0 for name, total in totals.items()}
+        # A text without facts has no pairs either
+        return {name: len(self.pairs) / (total or 1) for name, total in totals.items()}
 
 
 def compared(
@@ -191,10 +192,10 @@ def match_fields(question: str | None, reference_facts: Sequence[Sequence[str]],
     >>> match_fields("Capital?", [["It is Paris."]], "Paris")["references"]
     [{'facts': [{'id': 'r1.1', 'fact': 'It is Paris.'}]}]
     """
-    references = [
-        {"facts": [{"id": i, "fact": fact} for i, fact in zip(reference_ids(index, len(facts)), facts, strict=True)]}
-        for index, facts in enumerate(reference_facts)
-    ]
+    references = []
+    for index, facts in enumerate(reference_facts):
+        ids = reference_ids(index, len(facts))
+        references.append({"facts": [{"id": i, "fact": fact} for i, fact in zip(ids, facts, strict=True)]})
     return {"question": question, "references": references, "answer": answer}
 
 
@@ -246,10 +247,11 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     # Their links with the facts of the references
     sent = [reference_ids(index, len(facts)) for index, facts in enumerate(reference_facts)]
     equivalent, contradicted = _links(reply_object, list(chain.from_iterable(sent)), positions)
-    comparisons = [
-        compared(index, [equivalent[i] for i in ids], [contradicted[i] for i in ids], len(answer_facts))
-        for index, ids in enumerate(sent)
-    ]
+    comparisons = []
+    for index, ids in enumerate(sent):
+        same = [equivalent[i] for i in ids]
+        against = [contradicted[i] for i in ids]
+        comparisons.append(compared(index, same, against, len(answer_facts)))
     return Matches(answer_facts, abstained, tuple(comparisons))
 
 

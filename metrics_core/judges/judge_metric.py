@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
-from itertools import compress, islice
+from itertools import compress, islice, product
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
@@ -199,7 +199,8 @@ class JudgeMetric(Metric):
             UserError: a judge cannot be asked.
             LedgerError: the ledger cannot be used.
         """
-        started, signature = time.perf_counter(), self.signature
+        started = time.perf_counter()
+        signature = self.signature
         local_outcomes = [self.without_judge(sample) for sample in samples]
         pending = [sample for sample, outcome in zip(samples, local_outcomes, strict=True) if outcome is None]
         if not pending:
@@ -241,7 +242,7 @@ class JudgeMetric(Metric):
                 return None
         elif doubt := self.doubt_of_repeated(sample, index):
             details[OUT_OF_DEPTH] = doubt
-        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
+        values = {field.name: float(field.name != SPREAD) for field in self.fields}
         return Scored(values, "the answer equals the reference apart from its form", details)
 
     def doubt_of_repeated(self, sample: Sample, index: int) -> str:
@@ -286,7 +287,7 @@ class JudgeMetric(Metric):
 
     def expected(self, samples: Iterable[Sample], replies: Replies) -> Iterator[list[ExpectedCall]]:
         """For each sample the calls of all judges, without fallbacks; none where no judge is needed."""
-        voters = [(model, repeat) for model in self.judge.models() for repeat in range(self.judge.repeats)]
+        voters = list(product(self.judge.models(), range(self.judge.repeats)))
         for sample in samples:
             calls: list[ExpectedCall] = []
             if self.without_judge(sample) is None:
@@ -369,9 +370,10 @@ class ModelMetric(JudgeMetric):
 def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Measurement]:
     """Have language models judge samples: same length, same order."""
     metric = metric.with_trial(samples)
-    options, signature = metric.judge, metric.signature
+    options = metric.judge
+    signature = metric.signature
     models = options.all_models(metric.access.api_key)
-    judges, fallbacks = models[: len(options.judges)], models[len(options.judges) :]
+    n_judges = len(options.judges)
     progress = runtime.Progress(metric.name, "samples", len(samples))
     own_ids = {sample.sample_id for sample in samples}
 
@@ -392,7 +394,7 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
     async def measured(client: Client, sample: Sample) -> Measurement:
         """The outcome of all votes on a sample."""
         started = time.perf_counter()
-        votes = await votes_of(partial(vote_of, client, sample), judges, fallbacks, options.repeats)
+        votes = await votes_of(partial(vote_of, client, sample), models[:n_judges], models[n_judges:], options.repeats)
         outcome = metric.combined(votes)
 
         # What they cost, and whose they are
@@ -427,7 +429,7 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
 
     judge = partial(ask, pending=samples)
     if metric.trial is not None:
-        judge = partial(_judged_in_cascade, metric, metric.trial, samples, ask)
+        judge = partial(_judged_in_cascade, metric, trial=metric.trial, samples=samples, ask=ask)
     return runtime.ask(
         judge,
         access=metric.access,
@@ -439,7 +441,7 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
 
 
 async def _judged_in_cascade(
-    metric: JudgeMetric, trial: Trial, samples: Sequence[Sample], ask: AskJudges, client: Client
+    metric: JudgeMetric, client: Client, *, trial: Trial, samples: Sequence[Sample], ask: AskJudges
 ) -> list[Measurement]:
     """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
     keys = [key_of(sample) for sample in samples]

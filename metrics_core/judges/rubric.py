@@ -243,24 +243,26 @@ class Rubric:
         Raises:
             ValueError: its conversation is none.
         """
-        conversation, other_columns = sample.columns.get(COLUMN), sample.column_texts
+        conversation = sample.columns.get(COLUMN)
         texts: Mapping[str, object] = {
+            **sample.column_texts,
             "question": sample.question,
             "answer": sample.answer,
             "references": [text for _, text in sample.usable_references],
             "context": [text for text in sample.context if not is_blank(text)],
             "messages": turns(conversation) if "messages" in self.inputs and conversation else [],
-            **{name: other_columns.get(name) for name in self.columns},
         }
-        return {name: texts[name] for name in (*self.inputs, *self.columns)}
+        return {name: texts.get(name) for name in (*self.inputs, *self.columns)}
 
     def prompt(self, sample: Sample | None = None) -> Prompt:
         """What the judge is told about `sample`: everything but an example that is this very sample, which it could
         copy. So an example tests the judge as any other sample would. None: everything.
         """
-        fields = None if sample is None else self.shown(sample)
-        examples = tuple(example for example in self.examples if fields is None or self.shown(example.sample) != fields)
-        return _prompt(self if len(examples) == len(self.examples) else replace(self, examples=examples))
+        if sample is None:
+            return _prompt(self)
+        fields = self.shown(sample)
+        examples = tuple(example for example in self.examples if self.shown(example.sample) != fields)
+        return _prompt(replace(self, examples=examples))
 
     def read(self, reply: str) -> tuple[Verdict, ...]:
         """The verdicts of a reply, by criterion.
@@ -378,7 +380,8 @@ def _rubric(located: Located, source: str) -> Rubric:
     examples = []
     for number, row in enumerate(rubric_file.examples):
         fields = _checked(model, row, located, f"examples[{number}]").model_dump(by_alias=True)
-        verdicts, reason = fields.pop("verdict"), fields.pop("reason")
+        verdicts = fields.pop("verdict")
+        reason = fields.pop("reason")
         columns = {name: fields.pop(name) for name in (*bare.columns, COLUMN) if name in fields}
         sample = Sample(f"example {number + 1}", columns=columns, **{"answer": None, **fields})
         examples.append(Example(sample, verdicts, reason))
@@ -427,17 +430,20 @@ def _scale(value: object) -> Scale:
     if value == "yes/no":
         return _YES_NO
     if isinstance(value, str) and (bounds := _RANGE.fullmatch(value.strip())):
-        low, high = int(bounds[1]), int(bounds[2])
-        levels = [(str(level), (level - low) / (high - low)) for level in range(low, high + 1) if low < high]
+        low = int(bounds[1])
+        high = int(bounds[2])
+        scale = {str(level): (level - low) / max(high - low, 1) for level in range(low, high + 1)}
     else:
-        levels = [*value.items()] if isinstance(value, dict) else []
-    fits = all(_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1 for label, score in levels)
-    distinct = {label.casefold() for label, _ in levels}
-    if not (fits and 1 < len(levels) == len(distinct) <= _MOST_LEVELS):
+        scale = value if isinstance(value, dict) else {}
+    for label, score in scale.items():
+        if not (_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1):
+            scale = {}
+            break
+    if not 1 < len({label.casefold() for label in scale}) == len(scale) <= _MOST_LEVELS:
         raise ValueError(f"{quoted(value)} is not a scale; write {_SCALES}")
-    if len({score for _, score in levels}) == 1:
-        raise ValueError(f"every label is worth {levels[0][1]:g}; write {_SCALES}")
-    return tuple((label, float(score)) for label, score in levels)
+    if len(set(scale.values())) == 1:
+        raise ValueError(f"every label is worth {next(iter(scale.values())):g}; write {_SCALES}")
+    return tuple((label, float(score)) for label, score in scale.items())
 
 
 class _Strict(BaseModel):

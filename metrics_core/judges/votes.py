@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import fmean
 from typing import Any, Literal
 
@@ -103,7 +104,7 @@ async def votes_of(
         return votes
 
     by_repeat = await every(*map(of_repeat, range(repeats)))
-    return [vote for of_judge in zip(*by_repeat, strict=True) for vote in of_judge]
+    return list(chain.from_iterable(zip(*by_repeat, strict=True)))
 
 
 def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:
@@ -159,7 +160,8 @@ def _deciding(scored: Sequence[Scored], votes: int, jury: Jury, main: str) -> Se
         return scored[:1] if is_lowest or not missing else None
     if jury == "mean":
         return None if missing else scored
-    low, high = (votes - 1) // 2, votes // 2
+    low = (votes - 1) // 2
+    high = votes // 2
     if not missing:
         return scored[low : high + 1]
     # Were all missing votes the highest, the middle would be here; were they the lowest, `missing` further down.
