@@ -78,12 +78,11 @@ def human_agreement(rows: Labelled) -> list[HumanAgreement]:
         verdicts = of_release if binary else _cross_fitted(of_release, truth, clusters)
 
         # How far two people agree, where both have given a label
-        second_labels = {index: rows.second[index] for index in indices if rows.second}
-        twice = [index for index, label in second_labels.items() if label is not None]
+        twice = [index for index in indices if rows.second and rows.second[index] is not None]
         ceiling = None
         if twice:
             ceiling = agreement(
-                [bool(second_labels[index]) for index in twice],
+                [bool(rows.second[index]) for index in twice],
                 [rows.labels[index] for index in twice],
                 clusters=[rows.clusters[index] for index in twice],
             )

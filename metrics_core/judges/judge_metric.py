@@ -201,28 +201,28 @@ class JudgeMetric(Metric):
         """
         started = time.perf_counter()
         signature = self.signature
-        local_outcomes = [self.without_judge(sample) for sample in samples]
-        pending = [sample for sample, outcome in zip(samples, local_outcomes, strict=True) if outcome is None]
-        if not pending:
-            judged = []
-        elif self.judge.offline:
-            outcomes = self.judge_offline(pending)
-            # Samples are judged together, so each gets an equal part of the time.
-            usage = Usage((time.perf_counter() - started) / len(pending))
-            judged = [
-                Measurement(sample.sample_id, self.name, signature, outcome, usage=usage)
-                for sample, outcome in zip(pending, outcomes, strict=True)
-            ]
-        else:
-            judged = _judged_by_models(self, pending)
-        in_order = iter(judged)
-        measurements = []
-        for sample, outcome in zip(samples, local_outcomes, strict=True):
+        measurements: dict[int, Measurement] = {}
+
+        # What needs no judge
+        pending: dict[int, Sample] = {}
+        for index, sample in enumerate(samples):
+            outcome = self.without_judge(sample)
             if outcome is None:
-                measurements.append(next(in_order))
+                pending[index] = sample
             else:
-                measurements.append(Measurement(sample.sample_id, self.name, signature, outcome))
-        return measurements
+                measurements[index] = Measurement(sample.sample_id, self.name, signature, outcome)
+
+        # The rest: samples are judged together, so each gets an equal part of the time of the offline judge
+        to_judge = list(pending.values())
+        if self.judge.offline and to_judge:
+            outcomes = self.judge_offline(to_judge)
+            usage = Usage((time.perf_counter() - started) / len(to_judge))
+            for index, outcome in zip(pending, outcomes, strict=True):
+                sample_id = samples[index].sample_id
+                measurements[index] = Measurement(sample_id, self.name, signature, outcome, usage=usage)
+        elif to_judge:
+            measurements |= zip(pending, _judged_by_models(self, to_judge), strict=True)
+        return [measurements[index] for index in range(len(samples))]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
@@ -471,18 +471,16 @@ async def _judged_in_cascade(
             )
 
     # Those of the trial, then what the cheap judge is sure of, and the rest
-    verdicts: list[Measurement | None] = [by_trial.get(key) for key in keys]
+    verdicts = {index: by_trial[key] for index, key in enumerate(keys) if key in by_trial}
     if cheap_decides:
         for index, verdict in enumerate(metric.cheap(samples)):
-            if verdicts[index] is None and verdict is not None:
-                verdicts[index] = _signed(verdict, OFFLINE_DECIDED)
-    pending = [sample for sample, verdict in zip(samples, verdicts, strict=True) if verdict is None]
-    judged_in_order = iter(await ask(client, pending))
-    measurements = []
-    for sample, verdict in zip(samples, verdicts, strict=True):
-        decided = verdict or _signed(next(judged_in_order), JUDGE_DECIDED)
-        measurements.append(decided._replace(sample_id=sample.sample_id))
-    return measurements
+            if verdict is not None:
+                verdicts.setdefault(index, _signed(verdict, OFFLINE_DECIDED))
+    pending = [index for index in range(len(samples)) if index not in verdicts]
+    measurements = await ask(client, [samples[index] for index in pending])
+    for index, measurement in zip(pending, measurements, strict=True):
+        verdicts[index] = _signed(measurement, JUDGE_DECIDED)
+    return [verdicts[index]._replace(sample_id=sample.sample_id) for index, sample in enumerate(samples)]
 
 
 def _signed(verdict: Measurement, decided_by: str) -> Measurement:

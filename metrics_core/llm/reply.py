@@ -179,8 +179,8 @@ def read_score(reply_object: Mapping[str, Any], name: str) -> tuple[float, str]:
     scored = {}
     for key, value in {**reply_object, "": reply_object}.items():
         if isinstance(value, dict) and "score" in value:
-            scored[key.casefold()] = value
-    claims = [scored[key] for key in (name.casefold(), "") if key in scored]
+            scored[key] = value
+    claims = [value for key, value in scored.items() if key.casefold() in (name.casefold(), "")]
     if not claims and len(scored) == 1:
         claims = list(scored.values())
     if not claims:
