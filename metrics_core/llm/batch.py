@@ -93,12 +93,6 @@ class Batches:
             self.resumed[call.batch] = batch
         return self.resumed[call.batch]
 
-    async def close(self) -> None:
-        """Stop waiting."""
-        for task in self.fetching.values():
-            task.cancel()
-        await asyncio.gather(*self.fetching.values(), return_exceptions=True)
-
 
 @dataclass(slots=True, eq=False)
 class Batch:

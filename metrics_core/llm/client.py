@@ -132,10 +132,12 @@ class Client:
 
     async def close(self) -> None:
         """Stop waiting for models and batches."""
-        for task in self._preparing.values():
-            task.cancel()
+        tasks = list(self._preparing.values())
         if self.batches is not None:
-            await self.batches.close()
+            tasks += self.batches.fetching.values()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _prepare(self, model: ModelRef) -> None:
         self._check_models()

@@ -644,9 +644,10 @@ def _blanked(text: str, secrets: Sequence[str]) -> str:
 def secrets_of(model: ModelRef) -> list[str]:
     """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
     endings = ("_API_KEY", "_TOKEN", "_SECRET")
-    secrets = [value.strip() for name, value in os.environ.items() if name.endswith(endings)]
+    secrets = [
+        value.strip() for name, value in os.environ.items() if name.endswith(endings) and len(value.strip()) >= 8
+    ]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    secrets = [value for value in secrets if len(value) >= 8]
     if model.api_key:
         secrets.append(model.api_key)
     return sorted(secrets, key=len, reverse=True)
