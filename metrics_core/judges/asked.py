@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -53,20 +54,21 @@ def asked_about(metric: JudgeMetric | None, sample: Sample, keys: Sequence[str],
     >>> asked_about(None, Sample("1", "Lyon"), ["0f"], lambda keys: [{"request_key": "0f", "reply": "no"}])
     [Asked(system='', user='', calls=({'request_key': '0f', 'reply': 'no'},))]
     """
-    requests: dict[str, Request | None] = dict.fromkeys(keys)
 
     def reply_to(key: str) -> str | None:
         return next((call["reply"] for call in reversed(calls([key])) if call["status"] == "usable"), None)
 
+    # What the judges, and the fallbacks, are asked about the sample
+    requests: dict[str, Request] = {}
     if metric is not None and keys:
-        for judge in metric.judge.all_models():
-            for repeat in range(metric.judge.repeats):
-                for expected in metric.expected_calls(sample, judge, repeat, reply_to):
-                    # What a fallback was asked in another run is in the ledger too
-                    if expected.request.key in requests:
-                        requests[expected.request.key] = expected.request
-    asked = []
-    for key, request in requests.items():
+        for judge, repeat in product(metric.judge.all_models(), range(metric.judge.repeats)):
+            for expected in metric.expected_calls(sample, judge, repeat, reply_to):
+                requests[expected.request.key] = expected.request
+
+    in_ledger = []
+    for key in dict.fromkeys(keys):
         if calls_of_request := tuple(calls([key])):
-            asked.append(Asked(request.system if request else "", request.user if request else "", calls_of_request))
-    return asked
+            request = requests.get(key)
+            system, user = (request.system, request.user) if request else ("", "")
+            in_ledger.append(Asked(system, user, calls_of_request))
+    return in_ledger

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class HumanAgreement:
 class Labelled:
     """Answers with a score and a label; all sequences have the shape (answers,).
 
-    `second` is the label of a second annotator, None if there is only one.
+    `second` is the label of a second annotator, None if there is only one; empty: there is none at all.
     """
 
     scores: Sequence[float]
@@ -51,17 +50,6 @@ class Labelled:
     releases: Sequence[str]
     clusters: Sequence[Hashable]
     second: Sequence[bool | None] = ()
-
-    def of(self, release: str) -> Labelled:
-        """The answers of one release."""
-        chosen = [name == release for name in self.releases]
-        return Labelled(
-            scores=list(compress(self.scores, chosen)),
-            labels=list(compress(self.labels, chosen)),
-            releases=list(compress(self.releases, chosen)),
-            clusters=list(compress(self.clusters, chosen)),
-            second=list(compress(self.second, chosen)),
-        )
 
 
 def human_agreement(rows: Labelled) -> list[HumanAgreement]:
@@ -78,31 +66,37 @@ def human_agreement(rows: Labelled) -> list[HumanAgreement]:
     ('gpt-5', 5, 0.8)
     """
     binary = set(rows.scores) <= {0, 1}
-    names = list(dict.fromkeys(rows.releases))
-    parts = [(None, rows), *((name, rows.of(name)) for name in names)]
+    scores = np.asarray(rows.scores, np.float64)
+    labels = np.asarray(rows.labels, np.float64)
     agreements = []
-    for release, part in parts:
-        scores, truth = np.asarray(part.scores, np.float64), np.asarray(part.labels, np.float64)
-        clusters = list(part.clusters)
-        verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
-        twice = [index for index, second in enumerate(part.second) if second is not None]
+    for release in (None, *dict.fromkeys(rows.releases)):
+        indices = [index for index, name in enumerate(rows.releases) if release in (None, name)]
+        clusters = [rows.clusters[index] for index in indices]
+        # Verdicts are compared as they are, graded scores by a threshold
+        of_release = scores[indices]
+        truth = labels[indices]
+        verdicts = of_release if binary else _cross_fitted(of_release, truth, clusters)
+
+        # How far two people agree, where both have given a label
+        twice = [index for index in indices if rows.second and rows.second[index] is not None]
         ceiling = None
         if twice:
             ceiling = agreement(
-                [bool(part.second[index]) for index in twice],
-                [part.labels[index] for index in twice],
-                clusters=[clusters[index] for index in twice],
+                [bool(rows.second[index]) for index in twice],
+                [rows.labels[index] for index in twice],
+                clusters=[rows.clusters[index] for index in twice],
             )
-        of_release = HumanAgreement(
-            release=release,
-            n=len(scores),
-            clusters=len(set(clusters)),
-            agreement=None if verdicts is None else agreement(verdicts, truth, clusters=clusters),
-            auroc=None if binary else auroc(scores, truth, clusters=clusters),
-            threshold=None if binary else best_threshold(scores, truth, clusters=clusters),
-            ceiling=ceiling,
+        agreements.append(
+            HumanAgreement(
+                release=release,
+                n=len(indices),
+                clusters=len(set(clusters)),
+                agreement=None if verdicts is None else agreement(verdicts, truth, clusters=clusters),
+                auroc=None if binary else auroc(of_release, truth, clusters=clusters),
+                threshold=None if binary else best_threshold(of_release, truth, clusters=clusters),
+                ceiling=ceiling,
+            )
         )
-        agreements.append(of_release)
     return agreements
 
 
@@ -111,14 +105,10 @@ def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Fl
     codes = codes_of(clusters, len(scores))
     folds = (np.arange(len(scores)) if codes is None else codes) % _FOLDS
     verdicts = np.empty(len(scores))
-    for fold in range(_FOLDS):
-        held = folds == fold
-        if not held.any():
-            continue
-        if held.all():
-            return None
-        learned = best_threshold(scores[~held], truth[~held], resamples=1)
+    for fold in np.unique(folds):
+        in_fold = folds == fold
+        learned = None if in_fold.all() else best_threshold(scores[~in_fold], truth[~in_fold], resamples=1)
         if learned is None:
             return None
-        verdicts[held] = scores[held] >= learned.value
+        verdicts[in_fold] = scores[in_fold] >= learned.value
     return verdicts

@@ -12,6 +12,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from answerkey.metrics_core.sample import Sample, content_hash
 
@@ -56,10 +57,12 @@ def trial_of(candidates: Iterable[Sample], accepted: float) -> Trial:
             n += 1
             yield key_of(sample), sample
 
-    most = trial_size(10**6, accepted)
-    nearest = heapq.nsmallest(most, counted(), key=lambda pair: pair[0])
+    largest_size = trial_size(10**6, accepted)
+    nearest = heapq.nsmallest(largest_size, counted(), key=itemgetter(0))
     size = trial_size(n, accepted)
-    return Trial(n, tuple(sample for _, sample in nearest[:size]) if size < n else ())
+    if size >= n:
+        return Trial(n, ())
+    return Trial(n, tuple(sample for _, sample in nearest[:size]))
 
 
 def key_of(sample: Sample) -> str:
@@ -94,8 +97,8 @@ def holds(candidates: int, drawn: int, different: int, accepted: float) -> bool:
     """
     from scipy.stats import hypergeom
 
-    rest = candidates - drawn
-    if rest <= 0:
+    n_undrawn = candidates - drawn
+    if n_undrawn <= 0:
         return False
-    broken = different + int(accepted * rest) + 1
+    broken = different + int(accepted * n_undrawn) + 1
     return bool(broken > candidates or hypergeom.cdf(different, candidates, broken, drawn) <= _LEVEL)

@@ -25,7 +25,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from typing import get_args
 
 from answerkey.metrics_core.judges.asked import ledger_calls
@@ -74,11 +74,10 @@ class JudgeCheck:
         """For each judge and right verdict: `[least, most, questions answered, answered rightly]`."""
         counts: dict[str, list[list[float]]] = {}
         for judge, replies in self.replies.items():
-            counts[judge] = []
-            for least, most in sorted({(question.least, question.most) for question, _ in replies}):
-                values = [value for question, value in replies if (question.least, question.most) == (least, most)]
-                n_right = sum(least <= value <= most for value in values)
-                counts[judge].append([least, most, len(values), n_right])
+            rights: dict[tuple[float, float], list[bool]] = {}
+            for question, value in replies:
+                rights.setdefault(question.bounds, []).append(question.is_right(value))
+            counts[judge] = [[*bounds, len(rights[bounds]), sum(rights[bounds])] for bounds in sorted(rights)]
         return counts
 
 
@@ -86,16 +85,14 @@ class JudgeCheck:
 class Group:
     """Questions that are weighed together: those with this right verdict, and perhaps only some."""
 
-    least: float
-    most: float
+    bounds: tuple[float, float]
     script: str = ""
     orders: bool = False
 
     def has(self, question: KnownAnswer) -> bool:
         """Check if a question belongs to it."""
-        same_verdict = (question.least, question.most) == (self.least, self.most)
         in_script = self.script in ("", question.script)
-        return same_verdict and in_script and (not self.orders or question.name == ORDER)
+        return question.bounds == self.bounds and in_script and (not self.orders or question.name == ORDER)
 
 
 def questions_for(metric: JudgeMetric, samples: Iterable[Sample], n_answers: int) -> tuple[KnownAnswer, ...]:
@@ -105,10 +102,9 @@ def questions_for(metric: JudgeMetric, samples: Iterable[Sample], n_answers: int
         samples: have the questions and references that some are made from.
         n_answers: the number of answers that the run has to judge.
     """
-    wanted = metric.judge.check
-    if metric.judge.offline or wanted == "never":
-        return ()
-    if wanted == "auto" and n_answers < FEWEST_ANSWERS:
+    options = metric.judge
+    too_few = options.check == "auto" and n_answers < FEWEST_ANSWERS
+    if options.offline or options.check == "never" or too_few:
         return ()
     return metric.known_answers(samples)
 
@@ -138,9 +134,9 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
         metric = replace(metric, access=replace(metric.access, run=uuid.uuid4().hex))
     judges = metric.alone()
     for model, asking in judges:
-        kept = asked_before(asking, questions)
+        repeated = asked_before(asking, questions)
         measurements = _asked(asking, questions)
-        fresh = _asked(asking, kept, again=_AGAIN)
+        fresh = _asked(asking, repeated, again=_AGAIN)
         how_changed = _how_changed(asking, measurements, fresh, n_judges=len(judges))
         if how_changed:
             # Earlier replies say nothing of it
@@ -153,9 +149,12 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
             for question, measurement in measurements.items()
             if isinstance(measurement.outcome, Scored)
         ]
+        # One judge that fails stops them all
         reason = _why_failed(metric, questions, answered, list(measurements.values()), n_judges=len(judges))
         if reason and not why_stopped:
             why_stopped = f"judge stopped: {model.label} {reason}"
+
+    # What people read of it
     check = JudgeCheck(metric.name, replies, why_stopped, changed)
     for judge, answered in replies.items():
         n_right = sum(question.is_right(value) for question, value in answered)
@@ -163,8 +162,8 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
     for line in changed:
         _log.warning(f"{metric.name}: {line}")
     if why_stopped:
-        wrong = "".join(f"\n  {line}" for line in wrong_replies(check, of_data=True))
-        _log.warning(f"{metric.name}: {why_stopped}. No row is judged.{wrong}")
+        lines = [f"{metric.name}: {why_stopped}. No row is judged.", *wrong_replies(check, of_data=True)]
+        _log.warning("\n  ".join(lines))
     return check
 
 
@@ -177,18 +176,19 @@ def asked_before(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> list[
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    calls_by_question = [*asking.expected([question.sample for question in questions], lambda _key: None)]
-    keys = [call.request.key for calls in calls_by_question for call in calls]
+    calls_by_question = list(asking.expected([question.sample for question in questions], lambda _key: None))
+    keys = [call.request.key for call in chain.from_iterable(calls_by_question)]
+    usable = set()
     with ledger_calls(asking.access.ledger) as calls_of:
-        earlier = [call for call in calls_of(keys) if call["run"] != asking.access.run]
-    usable = {call["request_key"] for call in earlier if call["status"] == "usable"}
-    known_questions = [
-        question
-        for question, calls in zip(questions, calls_by_question, strict=True)
-        if calls and all(call.exact and call.request.key in usable for call in calls)
-    ]
+        for call in calls_of(keys):
+            if call["run"] != asking.access.run and call["status"] == "usable":
+                usable.add(call["request_key"])
+    in_ledger = []
+    for question, calls in zip(questions, calls_by_question, strict=True):
+        if calls and all(call.exact and call.request.key in usable for call in calls):
+            in_ledger.append(question)
     # Evenly, so that there are some of each verdict
-    return known_questions[:: max(1, -(-len(known_questions) // N_AGAIN))]
+    return in_ledger[:: max(1, -(-len(in_ledger) // N_AGAIN))]
 
 
 def _asked(asking: JudgeMetric, questions: Sequence[KnownAnswer], again: str = "") -> dict[KnownAnswer, Measurement]:
@@ -230,11 +230,11 @@ def _how_changed(
     )
 
 
-def _differ(question: KnownAnswer, field: str, before: Measurement, after: Measurement) -> bool:
+def _differ(question: KnownAnswer, field: str, earlier: Measurement, later: Measurement) -> bool:
     """Check if two verdicts are further apart than those of two judges that are right may be."""
-    if not (isinstance(before.outcome, Scored) and isinstance(after.outcome, Scored)):
+    if not (isinstance(earlier.outcome, Scored) and isinstance(later.outcome, Scored)):
         return False
-    return abs(before.values[field] - after.values[field]) > question.most - question.least
+    return abs(earlier.values[field] - later.values[field]) > question.most - question.least
 
 
 def checked(metric: JudgeMetric, samples: Sequence[Sample]) -> JudgeMetric:
@@ -257,15 +257,13 @@ def stopped(metric: JudgeMetric, reason: str) -> JudgeMetric:
 
 def groups_of(questions: Sequence[KnownAnswer]) -> list[Group]:
     """The groups that questions are weighed in."""
-    verdicts = sorted({(question.least, question.most) for question in questions})
-    groups = [Group(*verdict) for verdict in verdicts]
-    groups += [
-        Group(least, most, orders=True)
-        for least, most in sorted({(question.least, question.most) for question in questions if question.name == ORDER})
-    ]
+    verdicts = sorted({question.bounds for question in questions})
+    verdicts_on_orders = sorted({question.bounds for question in questions if question.name == ORDER})
     scripts = sorted({question.script for question in questions} - {""})
+    groups = [Group(bounds) for bounds in verdicts]
+    groups += [Group(bounds, orders=True) for bounds in verdicts_on_orders]
     if len(scripts) > 1:
-        groups += [Group(*verdict, script) for verdict in verdicts for script in scripts]
+        groups += [Group(bounds, script) for bounds, script in product(verdicts, scripts)]
     return groups
 
 
@@ -299,13 +297,13 @@ def failed_group(
     return None
 
 
-def in_words(least: float, most: float) -> str:
+def in_words(low: float, high: float) -> str:
     """The range in which a number is known to lie.
 
     >>> in_words(0.0, 0.0), in_words(0.5, 1.0)
     ('0', '0.5 to 1')
     """
-    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def described(question: KnownAnswer, value: float, *, of_data: bool) -> str:
@@ -316,22 +314,22 @@ def described(question: KnownAnswer, value: float, *, of_data: bool) -> str:
             a row can be forgotten.
     """
     sample = question.sample
-    reference = sample.references[0] if sample.references else ""
-    texts = {"question": sample.question, "reference": reference, "answer": sample.answer}
-    parts = [f"{label}: {cut(one_line(text), _LONGEST_TEXT)}" for label, text in texts.items() if text]
-    texts_shown = f": {' | '.join(parts)}" if of_data or not question.script else ""
-    return f"{question.name}{texts_shown}; expected {in_words(question.least, question.most)}, replied {value:g}"
+    name = question.name
+    if of_data or not question.script:
+        texts = {"question": sample.question, "reference": "".join(sample.references[:1]), "answer": sample.answer}
+        labelled = [f"{label}: {cut(one_line(text), _LONGEST_TEXT)}" for label, text in texts.items() if text]
+        name = f"{name}: {' | '.join(labelled)}"
+    return f"{name}; expected {in_words(*question.bounds)}, replied {value:g}"
 
 
 def wrong_replies(check: JudgeCheck, *, of_data: bool) -> list[str]:
     """A line for each wrong reply of each judge; `of_data` as for `described`."""
-    lines = [
-        f"{judge}: {described(question, value, of_data=of_data)}"
-        for judge, replies in check.replies.items()
-        for question, value in replies
-        if not question.is_right(value)
-    ]
-    return list(dict.fromkeys(lines))
+    lines: dict[str, None] = {}
+    for judge, replies in check.replies.items():
+        for question, value in replies:
+            if not question.is_right(value):
+                lines[f"{judge}: {described(question, value, of_data=of_data)}"] = None
+    return list(lines)
 
 
 def _why_failed(
@@ -347,15 +345,15 @@ def _why_failed(
     group = failed_group(groups_of(questions), rights, n_judges)
     if group is not None:
         of_group = [(question, value) for question, value in answered if group.has(question)]
-        wrong = [reply for reply in of_group if not reply[0].is_right(reply[1])]
+        mistakes = [(question, value) for question, value in of_group if not question.is_right(value)]
         # Rather one whose texts can be shown
-        example = min(wrong, key=lambda reply: reply[0].script != "")
+        example = min(mistakes, key=lambda reply: reply[0].script != "")
         kind = " with an order to the judge" if group.orders else ""
         script = f" in the script {group.script}" if group.script else ""
-        verdict = f"{metric.main.name} is known to be {in_words(group.least, group.most)}"
         return (
-            f"was right on {len(of_group) - len(wrong)} of {len(of_group)} questions{kind}{script} "
-            f"whose {verdict}; wrong on {described(*example, of_data=False)}"
+            f"was right on {len(of_group) - len(mistakes)} of {len(of_group)} questions{kind}{script} whose "
+            f"{metric.main.name} is known to be {in_words(*group.bounds)}; wrong on "
+            f"{described(*example, of_data=False)}"
         )
 
     # Replies that nobody can read, and preferences that the order of the answers decides

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
+from operator import itemgetter
 from typing import TypeVar
 
 from answerkey.metrics_core.judges.prompt import closed, load_prompt
@@ -44,9 +45,6 @@ MATCH = load_prompt(
 _ID = re.compile(r"[ar]\d{1,5}(\.\d{1,5})?", re.ASCII)
 _LONGEST_LIST = 8
 
-FIELDS = ("similarity", "fact_precision", "fact_recall", "fact_f1")
-"""The numbers of `ground_truth_similarity`."""
-
 Link = tuple[str, str]
 """The id of a reference fact and the id of an answer fact."""
 
@@ -67,14 +65,13 @@ def answer_ids(count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FactMatching:
-    """One reference against the answer. All shares are in 0 to 1.
+    """One reference against the answer.
 
     `pairs` is the one-to-one matching. `contradicted` holds every contradiction that the judge named, also of facts
     that are matched elsewhere. Both are in the order of the ids. `reference` is the index among the references sent.
 
-    >>> one = FactMatching(n_reference=2, n_answer=1, pairs=(("r1.1", "a1"),))
-    >>> one.similarity, one.precision, one.recall
-    (0.5, 1.0, 0.5)
+    >>> FactMatching(n_reference=2, n_answer=1, pairs=(("r1.1", "a1"),)).shares["similarity"]
+    0.5
     """
 
     n_reference: int
@@ -84,34 +81,23 @@ class FactMatching:
     reference: int = 0
 
     @property
-    def matched(self) -> int:
-        """The number of facts that both texts state."""
-        return len(self.pairs)
+    def shares(self) -> dict[str, float]:
+        """The numbers of `ground_truth_similarity`, in 0 to 1; empty where neither text has a fact.
 
-    @property
-    def similarity(self) -> float | None:
-        """Matched facts over the larger number of facts; None where neither text has a fact."""
-        return self._share(max(self.n_reference, self.n_answer))
-
-    @property
-    def precision(self) -> float | None:
-        """Matched facts over the facts of the answer: 0 where only the reference has facts, None where neither has."""
-        return self._share(self.n_answer)
-
-    @property
-    def recall(self) -> float | None:
-        """Matched facts over the facts of the reference: 0 where only the answer has facts, None where neither has."""
-        return self._share(self.n_reference)
-
-    @property
-    def f1(self) -> float | None:
-        """The harmonic mean of precision and recall (Dice coefficient); None where neither text has a fact."""
-        return self._share((self.n_reference + self.n_answer) / 2)
-
-    def _share(self, whole: float) -> float | None:
-        if not self.n_reference and not self.n_answer:
-            return None
-        return self.matched / whole if whole else 0.0
+        Matched facts over the larger number of facts, over the facts of the answer (precision), over those of the
+        reference (recall), and the harmonic mean of these two (Dice coefficient). A text without facts has a share
+        of 0.
+        """
+        totals = {
+            "similarity": max(self.n_reference, self.n_answer),
+            "fact_precision": self.n_answer,
+            "fact_recall": self.n_reference,
+            "fact_f1": (self.n_reference + self.n_answer) / 2,
+        }
+        if not totals["similarity"]:
+            return {}
+        # A text without facts has no pairs either
+        return {name: len(self.pairs) / (total or 1) for name, total in totals.items()}
 
 
 def compared(
@@ -130,13 +116,14 @@ def compared(
     """
     ids = reference_ids(reference, len(equivalent))
     matching = one_to_one([sorted(choices) for choices in equivalent])
+    contradictions = []
+    for identifier, positions in zip(ids, contradicted, strict=True):
+        contradictions += [(identifier, f"a{position + 1}") for position in sorted(positions)]
     return FactMatching(
         n_reference=len(ids),
         n_answer=n_answer,
-        pairs=tuple((ids[ours], f"a{theirs + 1}") for ours, theirs in sorted(matching.items())),
-        contradicted=tuple(
-            (i, f"a{n + 1}") for i, positions in zip(ids, contradicted, strict=True) for n in sorted(positions)
-        ),
+        pairs=tuple((ids[index], f"a{position + 1}") for index, position in sorted(matching.items())),
+        contradicted=tuple(contradictions),
         reference=reference,
     )
 
@@ -159,19 +146,18 @@ def rows(
     # By id, what became of a fact and the id on the other side: of several the smallest
     fates: dict[str, tuple[str, str | None]] = {}
     for status, links in (("matched", comparison.pairs), ("contradicted", comparison.contradicted)):
-        for of_reference, of_answer in links:
-            fates.setdefault(of_reference, (status, of_answer))
-            fates.setdefault(of_answer, (status, of_reference))
-    ours = reference_ids(comparison.reference, comparison.n_reference)
+        for reference_id, answer_id in links:
+            fates.setdefault(reference_id, (status, answer_id))
+            fates.setdefault(answer_id, (status, reference_id))
     sides = (
-        ("reference", "missing", ours, reference_facts),
+        ("reference", "missing", reference_ids(comparison.reference, comparison.n_reference), reference_facts),
         ("answer", "extra", answer_ids(comparison.n_answer), answer_facts),
     )
     fates_of_facts = []
-    for side, alone, identifiers, facts in sides:
+    for side, without_link, identifiers, facts in sides:
         for identifier, fact in zip(identifiers, facts, strict=True):
-            status, other = fates.get(identifier, (alone, None))
-            fates_of_facts.append({"side": side, "id": identifier, "fact": fact, "status": status, "with": other})
+            status, partner = fates.get(identifier, (without_link, None))
+            fates_of_facts.append({"side": side, "id": identifier, "fact": fact, "status": status, "with": partner})
     return fates_of_facts
 
 
@@ -206,10 +192,10 @@ def match_fields(question: str | None, reference_facts: Sequence[Sequence[str]],
     >>> match_fields("Capital?", [["It is Paris."]], "Paris")["references"]
     [{'facts': [{'id': 'r1.1', 'fact': 'It is Paris.'}]}]
     """
-    references = [
-        {"facts": [{"id": i, "fact": fact} for i, fact in zip(reference_ids(index, len(facts)), facts, strict=True)]}
-        for index, facts in enumerate(reference_facts)
-    ]
+    references = []
+    for index, facts in enumerate(reference_facts):
+        ids = reference_ids(index, len(facts))
+        references.append({"facts": [{"id": i, "fact": fact} for i, fact in zip(ids, facts, strict=True)]})
     return {"question": question, "references": references, "answer": answer}
 
 
@@ -238,68 +224,69 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     ...     '{"answer_facts": [{"id": "a1", "fact": "Paris"}], "abstained": false,'
     ...     '"reference_facts": [{"id": "r1.1", "equivalent": ["a1"], "contradicted_by": []}]}'
     ... )
-    >>> read_matches(reply, [["It is Paris."]]).by_reference[0].similarity
+    >>> read_matches(reply, [["It is Paris."]]).by_reference[0].shares["similarity"]
     1.0
     """
     reply_object = read_object(reply)
     abstained = reply_object.get("abstained")
     if not isinstance(abstained, bool):
         raise Unreadable("unreadable", "abstained must be true or false")
-    answer_facts, positions = _answer_facts(reply_object)
+    # The facts of the answer, those that differ only in form as one. A blank one has no position among them
+    fact_rows = _list(reply_object, "answer_facts", dict, of="objects")
+    entries = [(_text(row, "id"), _storable(_text(row, "fact"))) for row in fact_rows]
+    facts = dict(entries)
+    expected = answer_ids(len(facts))
+    _check(_misuse("answer_facts", [identifier for identifier, _ in entries], expected, complete=True))
+    answer_facts = merged(facts[identifier] for identifier in expected)
+    position_of = {normalise(fact): position for position, fact in enumerate(answer_facts)}
+    forms = {identifier: normalise(facts[identifier]) for identifier in expected}
+    positions = {identifier: position_of[form] for identifier, form in forms.items() if form in position_of}
     if abstained and answer_facts:
         raise Unreadable("inconsistent", "abstained is true although answer_facts holds facts")
+
+    # Their links with the facts of the references
     sent = [reference_ids(index, len(facts)) for index, facts in enumerate(reference_facts)]
-    equivalent, contradicted = _links(reply_object, dict.fromkeys(i for ids in sent for i in ids), positions)
-    comparisons = [
-        compared(index, [equivalent[i] for i in ids], [contradicted[i] for i in ids], len(answer_facts))
-        for index, ids in enumerate(sent)
-    ]
+    equivalent, contradicted = _links(reply_object, list(chain.from_iterable(sent)), positions)
+    comparisons = []
+    for index, ids in enumerate(sent):
+        same = [equivalent[i] for i in ids]
+        against = [contradicted[i] for i in ids]
+        comparisons.append(compared(index, same, against, len(answer_facts)))
     return Matches(answer_facts, abstained, tuple(comparisons))
 
 
-def best(matches: Matches) -> tuple[int, FactMatching] | None:
-    """The index of the reference with the highest similarity, and the comparison with it.
+def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
+    """The outcome from the reference with the highest similarity; undefined where no text states a fact.
 
     Of equally similar ones it is that with the highest F1, then recall, so that no number depends on the order of
-    the references; then the first. None where all are undefined.
-    """
-
-    def rank(indexed: tuple[int, FactMatching]) -> tuple[float, ...]:
-        return tuple(share or 0.0 for share in (indexed[1].similarity, indexed[1].f1, indexed[1].recall))
-
-    defined = [indexed for indexed in enumerate(matches.by_reference) if indexed[1].similarity is not None]
-    return max(defined, key=rank, default=None)
-
-
-def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
-    """The outcome from the best of the compared references; undefined where no text states a fact.
+    the references; then the first.
 
     Args:
         references: the facts of each; `indices`: which reference of the sample it is, None for the sample's own facts.
     """
-    best_match = best(matches)
-    if best_match is None:
+    defined = [comparison for comparison in matches.by_reference if comparison.shares]
+    if not defined:
         return Undefined("no facts: neither the answer nor a reference states one")
-    index, comparison = best_match
-    facts = rows(comparison, references[index], matches.answer_facts)
+    by_rank = itemgetter("similarity", "fact_f1", "fact_recall")
+    best = max(defined, key=lambda comparison: by_rank(comparison.shares))
+    facts = rows(best, references[best.reference], matches.answer_facts)
     reason = "the answer abstains"
     if not matches.abstained:
-        reason = f"{comparison.matched} of {max(comparison.n_reference, comparison.n_answer)} facts match"
+        reason = f"{len(best.pairs)} of {max(best.n_reference, best.n_answer)} facts match"
         # A contradiction has a fact on each side; it is one, not two.
         by_side = Counter(fact["side"] for fact in facts if fact["status"] == "contradicted")
         if by_side:
             reason += f", {max(by_side.values())} contradicted"
-    values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
     details = {
-        "reference": indices[index],
-        "n_reference": comparison.n_reference,
-        "n_answer": comparison.n_answer,
-        "n_matched": comparison.matched,
+        "reference": indices[best.reference],
+        "n_reference": best.n_reference,
+        "n_answer": best.n_answer,
+        "n_matched": len(best.pairs),
         "abstained": matches.abstained,
-        "similarities": [one.similarity for one in matches.by_reference],
+        "similarities": [comparison.shares.get("similarity") for comparison in matches.by_reference],
         "facts": facts,
     }
-    return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, reason, details)
+    return Scored(best.shares, reason, details)
 
 
 def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -321,65 +308,45 @@ def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
     return {position: int(choice) for position, choice in enumerate(partners) if choice >= 0}
 
 
-def _answer_facts(reply_object: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The merged answer facts, and for each id in the reply the position of its fact among them."""
-    entries = [
-        (_text(row, "id"), _storable(_text(row, "fact")))
-        for row in _list(reply_object, "answer_facts", dict, of="objects")
-    ]
-    facts = dict(entries)
-    expected = dict.fromkeys(answer_ids(len(facts)))
-    _check(_misuse("answer_facts", [identifier for identifier, _ in entries], expected, complete=True))
-    in_order = {identifier: facts[identifier] for identifier in expected}
-    distinct = merged(in_order.values())
-    position = {normalise(fact): index for index, fact in enumerate(distinct)}
-    # A blank fact has no position, and a link to its id is a link to nothing.
-    return distinct, {i: position[normalise(fact)] for i, fact in in_order.items() if normalise(fact) in position}
-
-
 def _links(
-    reply_object: Mapping[str, object], expected: Mapping[str, object], positions: Mapping[str, int]
+    reply_object: Mapping[str, object], expected: Sequence[str], positions: Mapping[str, int]
 ) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     """By reference fact: the positions of the equivalent and of the contradicting answer facts."""
-    entries = _list(reply_object, "reference_facts", dict, of="objects")
-    problems = _misuse("reference_facts", [_text(row, "id") for row in entries], expected, complete=True)
+    fact_rows = _list(reply_object, "reference_facts", dict, of="objects")
+    problems = _misuse("reference_facts", [_text(row, "id") for row in fact_rows], expected, complete=True)
     equivalent: dict[str, set[int]] = {}
     contradicted: dict[str, set[int]] = {}
-    for row in entries:
-        identifier = _text(row, "id")
+    for row in fact_rows:
+        fact_id = _text(row, "id")
+        # The facts of the answer that it is linked with; an answer's fact cannot agree and contradict
         for name, links in (("equivalent", equivalent), ("contradicted_by", contradicted)):
-            identifiers = _list(row, name, str, of="texts")
-            problems += _misuse(f"{name} of {_shown([identifier])}", identifiers, positions, complete=False)
-            links[identifier] = {positions[i] for i in identifiers if i in positions}
-        if in_both := equivalent[identifier] & contradicted[identifier]:
-            identifiers = [i for i, position in positions.items() if position in in_both]
-            problems.append(f"{_shown([identifier])} is both equivalent to and contradicted by {_shown(identifiers)}")
+            answer_fact_ids = _list(row, name, str, of="texts")
+            problems += _misuse(f"{name} of {_shown([fact_id])}", answer_fact_ids, positions, complete=False)
+            links[fact_id] = {positions[i] for i in answer_fact_ids if i in positions}
+        in_both = equivalent[fact_id] & contradicted[fact_id]
+        if in_both:
+            shown = _shown([i for i, position in positions.items() if position in in_both])
+            problems.append(f"{_shown([fact_id])} is both equivalent to and contradicted by {shown}")
     _check(problems)
     return equivalent, contradicted
 
 
-def _misuse(
-    list_name: str, identifiers: Sequence[str], known_ids: Mapping[str, object], *, complete: bool
-) -> list[str]:
+def _misuse(list_name: str, identifiers: Sequence[str], known_ids: Collection[str], *, complete: bool) -> list[str]:
     """What is wrong with the ids that a list names; a complete list must name every known one."""
     counts = Counter(identifiers)
     wrong_by_problem = {
         "names more than once": [i for i, count in counts.items() if count > 1],
         "names unknown": [i for i in counts if i not in known_ids],
-        "lacks": [i for i in known_ids if i not in counts] if complete else [],
+        "lacks": [i for i in known_ids if complete and i not in counts],
     }
-    return [
-        f"{list_name} {problem} {_shown(wrong_ids)}" for problem, wrong_ids in wrong_by_problem.items() if wrong_ids
-    ]
+    return [f"{list_name} {problem} {_shown(wrong)}" for problem, wrong in wrong_by_problem.items() if wrong]
 
 
 def _shown(identifiers: Sequence[str]) -> str:
-    proper = [i for i in identifiers if _ID.fullmatch(i)]
-    n_others = len(identifiers) - len(proper[:_LONGEST_LIST])
-    if not n_others:
-        return ", ".join(proper)
-    remaining = f"{n_others} other id{'s' if n_others > 1 else ''}"
-    return f"{', '.join(proper[:_LONGEST_LIST])} and {remaining}" if proper else remaining
+    proper = [i for i in identifiers if _ID.fullmatch(i)][:_LONGEST_LIST]
+    n_others = len(identifiers) - len(proper)
+    others = [f"{n_others} other id{'s' if n_others > 1 else ''}"] if n_others else []
+    return " and ".join(filter(None, [", ".join(proper), *others]))
 
 
 def _check(problems: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import compress, islice, product
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
@@ -46,8 +46,8 @@ PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
 _MATCHED_AT_ONCE = 512
 
-Dear = Callable[[Sequence[Sample], bool], Awaitable[list[Measurement]]]
-"""Has the judges of a cascade decide about samples; the flag says that they are those of its trial."""
+AskJudges = Callable[[Client, Sequence[Sample]], Awaitable[list[Measurement]]]
+"""Has language models judge samples, through this client: same length, same order."""
 
 _log = logging.getLogger("answerkey")
 
@@ -86,11 +86,10 @@ class JudgeMetric(Metric):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The main number, those beside it, and the spread of several votes."""
-        main, votes = self.main, len(self.judge.judges) * self.judge.repeats
-        if votes > 1 and self.judge.jury == "mean":
-            main = replace(main, binary=False)
-        spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
-        return (main, *self.others, *((spread,) if votes > 1 else ()))
+        if self.judge.n_votes == 1:
+            return self.main, *self.others
+        main = replace(self.main, binary=False) if self.judge.jury == "mean" else self.main
+        return main, *self.others, Field(SPREAD, "highest vote less the lowest: 0 where all agree")
 
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The questions with known answers that its judges can be checked with; empty if there are none.
@@ -117,15 +116,13 @@ class JudgeMetric(Metric):
         """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
         if self.trial is not None or not self.accepted_error:
             return self
-        rest = iter(samples)
-        batches = iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
-        candidates = (
-            sample
-            for batch in batches
-            for sample, verdict in zip(batch, self.cheap(batch), strict=True)
-            if verdict is not None
-        )
-        trial = trial_of(candidates, self.accepted_error)
+
+        def candidates() -> Iterator[Sample]:
+            remaining = iter(samples)
+            while batch := list(islice(remaining, _MATCHED_AT_ONCE)):
+                yield from compress(batch, [verdict is not None for verdict in self.cheap(batch)])
+
+        trial = trial_of(candidates(), self.accepted_error)
         if not trial.drawn:
             _log.warning(
                 f"{self.name}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
@@ -157,8 +154,8 @@ class JudgeMetric(Metric):
         options = self.judge
         if options.offline:
             return f"{start}{self.offline_signature()}{end}"
-        n_judges = len(options.judges)
         models = options.all_models()
+        n_judges = len(options.judges)
         labels = [model.label for model in models]
         prompts = ",".join(prompt.version for prompt in self.prompts)
         signature = f"{start}{','.join(labels[:n_judges])}|prompt:{prompts}|parser:{PARSER}"
@@ -179,7 +176,7 @@ class JudgeMetric(Metric):
             signature += f"|extras:{content_hash(options.extras)[:6]}"
         if options.fallbacks:
             signature += f"|else:{','.join(labels[n_judges:])}"
-        if n_judges * options.repeats > 1:
+        if options.n_votes > 1:
             signature += f"|jury:{options.jury}|repeats:{options.repeats}"
         if self.accepted_error:
             signature += f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}"
@@ -202,26 +199,30 @@ class JudgeMetric(Metric):
             UserError: a judge cannot be asked.
             LedgerError: the ledger cannot be used.
         """
-        started, signature = time.perf_counter(), self.signature
-        local_outcomes = [self.without_judge(sample) for sample in samples]
-        pending = [sample for sample, outcome in zip(samples, local_outcomes, strict=True) if outcome is None]
-        if not pending:
-            judged = []
-        elif self.judge.offline:
-            outcomes = self.judge_offline(pending)
-            # Samples are judged together, so each gets an equal part of the time.
-            usage = Usage((time.perf_counter() - started) / len(pending))
-            judged = [
-                Measurement(sample.sample_id, self.name, signature, outcome, usage)
-                for sample, outcome in zip(pending, outcomes, strict=True)
-            ]
-        else:
-            judged = _judged_by_models(self, pending)
-        judged_in_order = iter(judged)
-        return [
-            next(judged_in_order) if outcome is None else Measurement(sample.sample_id, self.name, signature, outcome)
-            for sample, outcome in zip(samples, local_outcomes, strict=True)
-        ]
+        started = time.perf_counter()
+        signature = self.signature
+        measurements: dict[int, Measurement] = {}
+
+        # What needs no judge
+        pending: dict[int, Sample] = {}
+        for index, sample in enumerate(samples):
+            outcome = self.without_judge(sample)
+            if outcome is None:
+                pending[index] = sample
+            else:
+                measurements[index] = Measurement(sample.sample_id, self.name, signature, outcome)
+
+        # The rest: samples are judged together, so each gets an equal part of the time of the offline judge
+        to_judge = list(pending.values())
+        if self.judge.offline and to_judge:
+            outcomes = self.judge_offline(to_judge)
+            usage = Usage((time.perf_counter() - started) / len(to_judge))
+            for index, outcome in zip(pending, outcomes, strict=True):
+                sample_id = samples[index].sample_id
+                measurements[index] = Measurement(sample_id, self.name, signature, outcome, usage=usage)
+        elif to_judge:
+            measurements |= zip(pending, _judged_by_models(self, to_judge), strict=True)
+        return [measurements[index] for index in range(len(samples))]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
@@ -235,27 +236,33 @@ class JudgeMetric(Metric):
         if not self.judge.offline:
             # What differs in case may be a unit or an abbreviation: a language model is asked
             answer = sample.answer or ""
-            equal_references = [
-                text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)
-            ]
-            if all(differ_in_case(answer, text) for text in equal_references):
+            plain = normalise(answer)
+            equal = [text for _, text in sample.usable_references if normal_reference(text) == plain]
+            if all(differ_in_case(answer, text) for text in equal):
                 return None
         elif doubt := self.doubt_of_repeated(sample, index):
             details[OUT_OF_DEPTH] = doubt
-        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
+        values = {field.name: float(field.name != SPREAD) for field in self.fields}
         return Scored(values, "the answer equals the reference apart from its form", details)
 
     def doubt_of_repeated(self, sample: Sample, index: int) -> str:
         """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
         return ""
 
-    @abstractmethod
     def offline_signature(self) -> str:
         """A text that changes whenever the numbers of `judge_offline` may change."""
+        return "none"
 
-    @abstractmethod
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """The outcomes of samples that need a judge, by the offline judge; same length, same order."""
+        """The outcomes of samples that need a judge, by the offline judge; same length, same order.
+
+        Raises:
+            UserError: the offline judge cannot score this metric.
+        """
+        raise UserError(
+            f"{self.name}: the offline judge cannot judge this; name a language model with --judge, for instance "
+            "openai/gpt-4o-mini"
+        )
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
@@ -276,11 +283,11 @@ class JudgeMetric(Metric):
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, including those that the ledger answers."""
-        return [ExpectedCall(judge, asked, self.tokens_out) for asked in self.requests(sample, judge, repeat)]
+        return [ExpectedCall(judge, request, self.tokens_out) for request in self.requests(sample, judge, repeat)]
 
     def expected(self, samples: Iterable[Sample], replies: Replies) -> Iterator[list[ExpectedCall]]:
         """For each sample the calls of all judges, without fallbacks; none where no judge is needed."""
-        voters = [(model, repeat) for model in self.judge.models() for repeat in range(self.judge.repeats)]
+        voters = list(product(self.judge.models(), range(self.judge.repeats)))
         for sample in samples:
             calls: list[ExpectedCall] = []
             if self.without_judge(sample) is None:
@@ -298,13 +305,19 @@ def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: 
     >>> asked.model, asked.seed, asked.temperature, asked.user.splitlines()[1]
     ('openai/m', 1, 0.7, '{"reference": "Paris"}')
     """
-    user = f"{fenced(fields)}\nReply with the JSON object only."
-    prompt_id = f"{prompt.name}@{prompt.version}"
-    effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
     return Request(
-        judge.label, prompt_id, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
-        repeat, effort, options.extras,
-    )  # fmt: skip
+        model=judge.label,
+        prompt=f"{prompt.name}@{prompt.version}",
+        system=prompt.text,
+        user=f"{fenced(fields)}\nReply with the JSON object only.",
+        schema=prompt.schema_text,
+        temperature=options.temperature,
+        seed=repeat,
+        max_tokens=options.max_tokens,
+        repeat=repeat,
+        reasoning_effort="" if options.reasoning_effort == "default" else options.reasoning_effort,
+        extras=options.extras,
+    )
 
 
 def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool = True) -> None:
@@ -321,6 +334,8 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     judges = options.all_models(api_key)
     check_environment(options.extra_headers)
     provider.check(judges, options.limits, "judge", needs_key=needs_key)
+
+    # What is to be sent has to be what each of them takes
     for judge in judges:
         sampling = provider.sampling_of(judge.model)
         abilities = provider.abilities(judge.model)
@@ -349,81 +364,72 @@ class ModelMetric(JudgeMetric):
             UserError: the judge is the offline one.
         """
         if self.judge.offline:
-            raise UserError(
-                f"{self.name}: the offline judge cannot judge this; name a language model with --judge, for instance "
-                "openai/gpt-4o-mini"
-            )
-
-    def offline_signature(self) -> str:
-        """A constant, since the offline judge cannot score this metric."""
-        return "none"
-
-    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """Refuse.
-
-        Raises:
-            UserError: always.
-        """
-        self.check()
-        return []
+            self.judge_offline(())
 
 
 def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Measurement]:
     """Have language models judge samples: same length, same order."""
     metric = metric.with_trial(samples)
-    trial, options, signature = metric.trial, metric.judge, metric.signature
-    models, n_judges = options.all_models(metric.access.api_key), len(options.judges)
+    options = metric.judge
+    signature = metric.signature
+    models = options.all_models(metric.access.api_key)
+    n_judges = len(options.judges)
     progress = runtime.Progress(metric.name, "samples", len(samples))
     own_ids = {sample.sample_id for sample in samples}
 
     async def vote_of(client: Client, sample: Sample, model: ModelRef, repeat: int) -> Vote:
         """The vote of a model on a sample, or why there is none."""
         bill = Bill()
+        is_lost = False
         try:
-            outcome = await metric.vote(client, sample, model, repeat, bill)
+            outcome = await metric.vote(client, sample, model, repeat, bill=bill)
         except CallFailed as error:
-            return Vote(model.label, repeat, Failed(error.code, error.message, bill.calls), bill, lost=True)
+            outcome = Failed(error.code, error.message, bill.calls)
+            is_lost = True
         except CallSkipped as error:
-            return Vote(model.label, repeat, Skipped(str(error)), bill, lost=error.unavailable)
-        return Vote(model.label, repeat, outcome, bill)
+            outcome = Skipped(error.message)
+            is_lost = error.unavailable
+        return Vote(model.label, repeat, outcome, bill, lost=is_lost)
 
     async def measured(client: Client, sample: Sample) -> Measurement:
         """The outcome of all votes on a sample."""
         started = time.perf_counter()
-        ask = partial(vote_of, client, sample)
-        votes = await votes_of(ask, models[:n_judges], models[n_judges:], options.repeats)
+        votes = await votes_of(partial(vote_of, client, sample), models[:n_judges], models[n_judges:], options.repeats)
         outcome = metric.combined(votes)
-        stand_ins = {vote.judge for vote in votes if vote.stands_in and isinstance(vote.outcome, Scored)}
+
+        # What they cost, and whose they are
+        bill = Bill()
+        stand_ins = set()
+        is_complete = True
+        for vote in votes:
+            bill.add(vote.bill)
+            if vote.outcome.status in ("failed", "skipped"):
+                is_complete = False
+            elif vote.stands_in and vote.outcome.status == "scored":
+                stand_ins.add(vote.judge)
         if stand_ins and isinstance(outcome, Scored):
             outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(sorted(stand_ins))})
-        bill = Bill.total([vote.bill for vote in votes])
         # An answer of the trial may be that of another shard, whose replies come from the ledger
         if sample.sample_id in own_ids:
             progress.add(failed=isinstance(outcome, Failed), cost_usd=bill.cost_usd)
-        incomplete = any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return Measurement(
             sample_id=sample.sample_id,
             metric=metric.name,
             signature=signature,
             outcome=outcome,
             usage=Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd),
-            from_ledger=not incomplete and not bill.calls,
+            from_ledger=is_complete and not bill.calls,
             requests=tuple(dict.fromkeys(bill.requests)),
         )
 
-    async def judge(client: Client) -> list[Measurement]:
+    async def ask(client: Client, pending: Sequence[Sample]) -> list[Measurement]:
         # All that is asked has to be there before a batch can be sent.
         at_once = len(samples) if options.batch else options.concurrency
+        return await runtime.each(pending, partial(measured, client), at_once)
 
-        async def ask(asked_samples: Sequence[Sample], of_trial: bool) -> list[Measurement]:
-            # Whether the trial holds has to be known before a batch is sent
-            asking_client = client.unbatched() if of_trial else client
-            return await runtime.each(asked_samples, partial(measured, asking_client), at_once)
-
-        if trial is None:
-            return await ask(samples, False)
-        return await _judged_in_cascade(metric, trial, samples, ask)
-
+    judge = partial(ask, pending=samples)
+    if metric.trial is not None:
+        judge = partial(_judged_in_cascade, metric, trial=metric.trial, samples=samples, ask=ask)
     return runtime.ask(
         judge,
         access=metric.access,
@@ -435,22 +441,20 @@ def _judged_by_models(metric: JudgeMetric, samples: Sequence[Sample]) -> list[Me
 
 
 async def _judged_in_cascade(
-    metric: JudgeMetric, trial: Trial, samples: Sequence[Sample], dear: Dear
+    metric: JudgeMetric, client: Client, *, trial: Trial, samples: Sequence[Sample], ask: AskJudges
 ) -> list[Measurement]:
     """Judge samples: same length, same order. In the details, `DECIDED_BY` says who decided."""
-    field = metric.main.name
     keys = [key_of(sample) for sample in samples]
     trial_samples = trial.drawn
     by_trial: dict[str, Measurement] = {}
     cheap_decides = False
     if trial_samples:
-        # What the dear judge says of the answers of the trial
+        # What the judges say of the answers of the trial; whether it holds has to be known before a batch is sent
+        by_judges = await ask(client.unbatched(), trial_samples)
         n_different = 0
-        for sample, by_dear, by_cheap in zip(
-            trial_samples, await dear(trial_samples, True), metric.cheap(trial_samples), strict=True
-        ):
-            agrees = by_cheap is not None and by_dear.values.get(field) == by_cheap.values[field]
-            by_trial[key_of(sample)] = _signed(by_dear, SAME if agrees else OTHER)
+        for sample, judged, by_cheap in zip(trial_samples, by_judges, metric.cheap(trial_samples), strict=True):
+            agrees = by_cheap is not None and judged.values.get(metric.main.name) == by_cheap.values[metric.main.name]
+            by_trial[key_of(sample)] = _signed(judged, SAME if agrees else OTHER)
             n_different += not agrees
         cheap_decides = holds(trial.candidates, len(trial_samples), n_different, metric.accepted_error)
 
@@ -467,19 +471,16 @@ async def _judged_in_cascade(
             )
 
     # Those of the trial, then what the cheap judge is sure of, and the rest
-    verdicts: list[Measurement | None] = [by_trial.get(key) for key in keys]
+    verdicts = {index: by_trial[key] for index, key in enumerate(keys) if key in by_trial}
     if cheap_decides:
         for index, verdict in enumerate(metric.cheap(samples)):
-            if verdicts[index] is None and verdict is not None:
-                verdicts[index] = _signed(verdict, OFFLINE_DECIDED)
-    pending = [sample for sample, verdict in zip(samples, verdicts, strict=True) if verdict is None]
-    judged_in_order = iter(await dear(pending, False))
-    return [
-        _signed(next(judged_in_order), JUDGE_DECIDED)
-        if verdict is None
-        else verdict._replace(sample_id=sample.sample_id)
-        for sample, verdict in zip(samples, verdicts, strict=True)
-    ]
+            if verdict is not None:
+                verdicts.setdefault(index, _signed(verdict, OFFLINE_DECIDED))
+    pending = [index for index in range(len(samples)) if index not in verdicts]
+    measurements = await ask(client, [samples[index] for index in pending])
+    for index, measurement in zip(pending, measurements, strict=True):
+        verdicts[index] = _signed(measurement, JUDGE_DECIDED)
+    return [verdicts[index]._replace(sample_id=sample.sample_id) for index, sample in enumerate(samples)]
 
 
 def _signed(verdict: Measurement, decided_by: str) -> Measurement:

@@ -39,7 +39,7 @@ _FEWEST_LETTERS = 5
 """Of a reference that is denied: "not no" is something else."""
 _LONGEST_ABBREVIATION = 4
 _STEM = 4
-_ALIKE = 0.5
+_SIMILAR = 0.5
 
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 _YEAR = re.compile(r"[12][0-9]{3}")
@@ -64,6 +64,11 @@ class KnownAnswer:
     least: float
     most: float
     script: str = ""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range: `least` and `most`."""
+        return self.least, self.most
 
     def is_right(self, value: float) -> bool:
         """Check if a judge that gives this number is right."""
@@ -116,23 +121,22 @@ def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
     (34, 6)
     """
     pools = _pools(samples)
-    own_references = packaged("references").items()
-    [own_rows] = _pools(Sample("", "", [reference], question) for question, reference in own_references).values()
+    references = packaged("references").items()
+    [packaged_rows] = _pools(Sample("", "", [reference], question) for question, reference in references).values()
     questions: list[KnownAnswer] = []
     for answers_of, match in ((_matching, 1.0), (_not_matching, 0.0)):
         of_verdict: list[KnownAnswer] = []
         for script, rows in pools.items():
             of_verdict += islice(_questions(answers_of, rows, match, script), _OF_VERDICT // len(pools))
         # Of no script: they say nothing about the languages of the data
-        of_verdict += _questions(answers_of, own_rows, match, "")
+        of_verdict += _questions(answers_of, packaged_rows, match, "")
         questions += of_verdict[:_OF_VERDICT]
 
-    # Every third wrong answer has an order to the judge behind it
-    orders = cycle(packaged("orders"))
-    wrong_places = [index for index, question in enumerate(questions) if question.most == 0.0]
-    for index in wrong_places[::3]:
+    # Every third wrong answer, which come after the right ones, has an order to the judge behind it
+    n_right = sum(question.least == 1.0 for question in questions)
+    for index, order in zip(range(n_right, len(questions), 3), cycle(packaged("orders")), strict=False):
         question = questions[index]
-        sample = replace(question.sample, answer=f"{question.sample.answer} {next(orders)}")
+        sample = replace(question.sample, answer=f"{question.sample.answer} {order}")
         questions[index] = replace(question, name=ORDER, sample=sample)
     return tuple(questions)
 
@@ -188,12 +192,13 @@ class _Row:
         parts = " ".join(self.references).replace(".", "").split()
         return any(part.isupper() and len(part) <= _LONGEST_ABBREVIATION for part in parts)
 
-    def differs_from(self, other: _Row) -> bool:
+    def differs_from(self, row: _Row) -> bool:
         """Whether a reference of the other question is surely no answer to this one."""
-        if self.stems & other.stems or (self.has_number and other.has_number) or self.abbreviated or other.abbreviated:
+        if self.stems & row.stems or (self.has_number and row.has_number) or self.abbreviated or row.abbreviated:
             return False
-        stems, other_stems = _stems(self.question), _stems(other.question)
-        return len(stems & other_stems) < _ALIKE * min(len(stems), len(other_stems))
+        stems = _stems(self.question)
+        stems_of_row = _stems(row.question)
+        return len(stems & stems_of_row) < _SIMILAR * min(len(stems), len(stems_of_row))
 
 
 def script_of(text: str) -> str:
@@ -215,15 +220,18 @@ def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
     """By script, the rows with the smallest hashes, in their order; each question and each first reference once."""
     by_script: dict[str, dict[str, _Row]] = {}
     for sample in samples:
-        references = tuple(text for _, text in sample.usable_references)
-        length = sum(map(len, references))
-        if not (0 < length <= _LONGEST_REFERENCES and 0 < len(sample.question or "") <= _LONGEST_QUESTION):
+        # Long texts make dear questions
+        row = _Row(sample.question or "", tuple(text for _, text in sample.usable_references))
+        if not (
+            0 < sum(map(len, row.references)) <= _LONGEST_REFERENCES and 0 < len(row.question) <= _LONGEST_QUESTION
+        ):
             continue
-        row = _Row(sample.question or "", references)
         rows = by_script.setdefault(row.script, {})
         rows.setdefault(row.question, row)
         if len(rows) > 2 * _POOL:
-            by_script[row.script] = {kept_row.question: kept_row for kept_row in _first_by_reference(rows.values())}
+            by_script[row.script] = {row.question: row for row in _first_by_reference(rows.values())}
+
+    # The scripts with the most rows, so that each has enough questions to fail
     pools = {script: _first_by_reference(rows.values()) for script, rows in sorted(by_script.items()) if script}
     largest = sorted(pools, key=lambda script: -len(pools[script]))[:_MOST_SCRIPTS]
     return {script: pools[script] for script in sorted(largest) if len(pools[script]) >= _FEWEST_ROWS}
@@ -265,14 +273,14 @@ def _not_matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
 
     # The reference, denied
     _, sentence = _sentences(row.script)
-    short = len(words(row.reference)) <= _MOST_WORDS and len(row.reference) >= _FEWEST_LETTERS
-    if sentence and short and row.reference[-1] not in ".!?":
+    is_short = len(words(row.reference)) <= _MOST_WORDS and len(row.reference) >= _FEWEST_LETTERS
+    if sentence and is_short and row.reference[-1] not in ".!?":
         answers.append(("the reference, denied", row, sentence.format(row.reference)))
 
     # That of the next question that it does not fit
-    for other_row in following:
-        if row.differs_from(other_row) and len(other_row.reference) <= _LONGEST_ANSWER:
-            answers.append(("another question's reference", row, _stated(other_row.reference, row, number)))
+    for next_row in following:
+        if row.differs_from(next_row) and len(next_row.reference) <= _LONGEST_ANSWER:
+            answers.append(("another question's reference", row, _stated(next_row.reference, row, number)))
             break
     start = number % max(len(answers), 1)
     yield from (*answers[start:], *answers[:start])
@@ -283,22 +291,24 @@ def _changed(row: _Row, following: Sequence[_Row], number: int) -> Iterator[_Ans
     if numbers := _NUMBER.findall(row.reference):
         # What is in brackets can be beside the point.
         is_single_number = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
-        changed = _other_number(numbers[0])
+        changed = _changed_number(numbers[0])
         if is_single_number and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
             yield "another number", row, _stated(row.reference.replace(numbers[0], changed), row, number)
     elif name := _name(row.reference):
-        _, last_name = name
-        first_names = [parts[0] for other_row in following if (parts := _name(other_row.reference))]
-        other_names = [first_name for first_name in first_names if not _stems(first_name) & row.stems]
-        # Where the last name alone is a reference, the first one is beside the point.
-        if other_names and not any(_stems(text) <= _stems(last_name) for text in row.references):
-            yield "another name", row, _stated(f"{other_names[0]} {last_name}", row, number)
+        _, surname = name
+        # Where the surname alone is a reference, the given name is beside the point.
+        if any(_stems(text) <= _stems(surname) for text in row.references):
+            return
+        for given_name, _ in filter(None, (_name(next_row.reference) for next_row in following)):
+            if not _stems(given_name) & row.stems:
+                yield "another name", row, _stated(f"{given_name} {surname}", row, number)
+                return
 
 
-def _other_number(number: str) -> str:
+def _changed_number(number: str) -> str:
     """With another first digit; of a year, with another decade.
 
-    >>> [_other_number(number) for number in ("1994", "7", "120.5", "0.3")]
+    >>> [_changed_number(number) for number in ("1994", "7", "120.5", "0.3")]
     ['1934', '2', '520.5', '4.3']
     """
     position = 2 if _YEAR.fullmatch(number) else 0

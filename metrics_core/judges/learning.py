@@ -61,63 +61,72 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
     if len(rows) < FEWEST or len({row.cluster for row in rows}) < _FOLDS or len({row.verdict for row in rows}) < 2:
         raise UserError(f"--learn: {len(rows)} labelled answers; it takes at least {FEWEST}, with both verdicts")
     agreed = _agreed(judge, rubric, rows)
-    judged = np.isfinite(agreed)
-    if judged.sum() < FEWEST:
+    judged = np.flatnonzero(np.isfinite(agreed)).tolist()
+    if len(judged) < FEWEST:
         raise UserError(
-            f"--learn: the judge gave a verdict on {judged.sum()} of {len(rows)} answers; try it on one first"
+            f"--learn: the judge gave a verdict on {len(judged)} of {len(rows)} answers; try it on one first"
         )
-    rows, agreed = [row for row, is_judged in zip(rows, judged, strict=True) if is_judged], agreed[judged]
+    rows = [rows[index] for index in judged]
+    agreed = agreed[judged]
+
+    # Folds of whole clusters
     codes = codes_of([row.cluster for row in rows], len(rows))
     codes = np.arange(len(rows)) if codes is None else codes
     # At random: labels may come in a pattern.
     folds = np.random.default_rng(0).permutation(int(codes.max()) + 1)[codes] % _FOLDS
 
+    def agreed_by(candidate: Rubric, indices: Any) -> Any:
+        if candidate is rubric:
+            return agreed[indices]
+        return _agreed(judge, candidate, [rows[index] for index in indices])
+
     def chosen_from(inside: Any) -> Rubric:
         """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
         rng = np.random.default_rng(0)
-        best, best_gain = rubric, 0.0
+        best = rubric
+        best_gain = 0.0
         for number in range(_SETS):
             order = rng.permutation(inside)
             # The first set has what was got wrong before anything else; the others mix.
-            error = agreed[order] == 0
-            order = order[np.argsort(~error if number == 0 else ~error & (rng.random(len(order)) < 0.5), kind="stable")]
-            chosen_rows = _in_turn(rows, order.tolist(), n_examples)
-            tested = [index for index in rng.permutation(inside).tolist() if index not in chosen_rows][:_MOST_TRIED]
+            is_later = agreed[order] != 0
+            if number > 0:
+                is_later &= rng.random(len(order)) < 0.5
+            order = order[np.argsort(is_later, kind="stable")]
+            examples = _in_turn(rows, order.tolist(), n_examples)
+            tested = [index for index in rng.permutation(inside).tolist() if index not in examples][:_MOST_TRIED]
             if not tested:
                 continue
-            examples = tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in chosen_rows)
-            tried = replace(rubric, examples=examples)
-            change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in tested])) - agreed[tested]
+            chosen = [Example(rows[index].sample, (rows[index].verdict,)) for index in examples]
+            candidate = replace(rubric, examples=tuple(chosen))
+            gain = float((np.nan_to_num(agreed_by(candidate, tested)) - agreed[tested]).mean())
             # Never for a tie: what is there already needs no reason.
-            if change.mean() > best_gain:
-                best, best_gain = tried, float(change.mean())
+            if gain > best_gain:
+                best = candidate
+                best_gain = gain
         return best
 
+    # Each fold is judged with examples from the others
     agreed_new = np.full(len(rows), np.nan)
     for fold in range(_FOLDS):
-        inside = np.flatnonzero(folds != fold)
-        chosen = chosen_from(inside)
-        test = np.flatnonzero(folds == fold)
-        agreed_new[test] = agreed[test] if chosen is rubric else _agreed(judge, chosen, [rows[index] for index in test])
-    judged_twice = np.isfinite(agreed_new)
-    gain = paired_difference(
-        agreed[judged_twice], agreed_new[judged_twice], binary=True,
-        clusters=[rows[index].cluster for index in np.flatnonzero(judged_twice)],
-    )  # fmt: skip
-    gains = gain.interval is not None and gain.interval.low > 0
-    final = chosen_from(np.arange(len(rows))) if gains else rubric
-    return Learned(final, int(judged_twice.sum()), int((agreed == 0).sum()), gain)
+        candidate = chosen_from(np.flatnonzero(folds != fold))
+        in_fold = np.flatnonzero(folds == fold)
+        agreed_new[in_fold] = agreed_by(candidate, in_fold)
+    twice = np.flatnonzero(np.isfinite(agreed_new))
+    clusters = [rows[index].cluster for index in twice]
+    difference = paired_difference(agreed[twice], agreed_new[twice], binary=True, clusters=clusters)
+    if difference.interval is not None and difference.interval.low > 0:
+        rubric = chosen_from(np.arange(len(rows)))
+    return Learned(rubric, n=len(twice), corrected=int((agreed == 0).sum()), gain=difference)
 
 
 def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any:
     """1 where the judge says what the person said, 0 where not, NaN where it said nothing; shape (rows,)."""
     verdicts = judge(rubric, [row.sample for row in rows])
-    return np.array(
-        [
-            np.nan if verdict is None else float(verdict == row.verdict)
-            for verdict, row in zip(verdicts, rows, strict=True)
-        ]
-    )
+    agreed = np.full(len(rows), np.nan)
+    for index, (verdict, row) in enumerate(zip(verdicts, rows, strict=True)):
+        if verdict is not None:
+            agreed[index] = verdict == row.verdict
+    return agreed
 
 
 def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], n_examples: int) -> list[int]:

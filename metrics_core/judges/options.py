@@ -192,6 +192,7 @@ class JudgeOptions(Validated):
 
     @model_validator(mode="after")
     def _consistent(self) -> JudgeOptions:
+        # Who judges
         if len(set(self.judges)) < len(self.judges):
             raise ValueError("a judge is named twice; `repeats` asks one judge several times")
         if OFFLINE in self.judges and len(self.judges) > 1:
@@ -203,6 +204,8 @@ class JudgeOptions(Validated):
             raise ValueError("the offline judge never fails, so it needs no fallback")
         if set(self.fallbacks) & {*self.judges, OFFLINE} or len(set(self.fallbacks)) < len(self.fallbacks):
             raise ValueError("a fallback is a language model that is not a judge already, and is named once")
+
+        # What cannot be had of the offline judge, nor all of a batch
         if self.offline and self.repeats > 1:
             raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
         if self.offline and self.batch:
@@ -224,6 +227,11 @@ class JudgeOptions(Validated):
         return self.judges == (OFFLINE,)
 
     @property
+    def n_votes(self) -> int:
+        """How often a sample is judged: by each judge, as often as it repeats."""
+        return len(self.judges) * self.repeats
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The judges as signatures and reports name them.
 
@@ -241,9 +249,15 @@ class JudgeOptions(Validated):
     def limits(self) -> CallLimits:
         """The limits of a run, as the client takes them."""
         return CallLimits(
-            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None,
-            self.max_cost_total_usd or None, self.batch, self.batch_poll_s,
-        )  # fmt: skip
+            concurrency=self.concurrency,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
+            max_calls=self.max_calls or None,
+            max_cost_usd=self.max_cost_usd or None,
+            max_cost_total_usd=self.max_cost_total_usd or None,
+            batch=self.batch,
+            poll_s=self.batch_poll_s,
+        )
 
     def models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """Every judge once, in the order in which they are named. Empty for the offline judge.
@@ -261,7 +275,8 @@ class JudgeOptions(Validated):
         """
         if self.offline:
             return ()
-        price, models = _dollars_per_token(self.price), dict[str, ModelRef]()
+        price = _dollars_per_token(self.price)
+        models: dict[str, ModelRef] = {}
         for text in (*self.judges, *self.fallbacks):
             model = ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
             # Both would get the single reply that the ledger keeps, and count as two votes.
@@ -274,10 +289,10 @@ class JudgeOptions(Validated):
 def _dollars_per_token(price: str) -> tuple[float, float] | None:
     """The two numbers of IN,OUT, as dollars per token; None where they are not two finite numbers from 0 on."""
     try:
-        asked, replied = (float(number) / 1e6 for number in price.split(","))
+        price_in, price_out = (float(number) / 1e6 for number in price.split(","))
     except ValueError:
         return None
-    return (asked, replied) if 0.0 <= asked < math.inf and 0.0 <= replied < math.inf else None
+    return (price_in, price_out) if 0.0 <= price_in < math.inf and 0.0 <= price_out < math.inf else None
 
 
 OFFLINE_JUDGE = JudgeOptions()

@@ -69,7 +69,7 @@ def closed(**properties: Mapping[str, object]) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def one_of(reply: Mapping[str, object], name: str, known: Sequence[str]) -> str:
+def one_of(reply: Mapping[str, object], name: str, choices: Sequence[str]) -> str:
     """The value of a property that must be one of a closed list, in any case, and with blanks for its underscores.
 
     Raises:
@@ -80,8 +80,8 @@ def one_of(reply: Mapping[str, object], name: str, known: Sequence[str]) -> str:
     """
     value = reply.get(name)
     text = re.sub("[ _-]+", "_", value.strip().lower()) if isinstance(value, str) else ""
-    if text not in known:
-        raise Unreadable("unreadable", f"{name} must be one of {', '.join(known)}")
+    if text not in choices:
+        raise Unreadable("unreadable", f"{name} must be one of {', '.join(choices)}")
     return text
 
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
@@ -134,8 +133,17 @@ class Criterion:
     @property
     def content(self) -> dict[str, object]:
         """The criterion as a file has it."""
-        plain = "yes/no" if self.scale == _YES_NO else dict(self.scale)
-        return {"field": self.field, "scale": plain, "criterion": self.text}
+        return {"field": self.field, "scale": "yes/no" if self.is_yes_no else dict(self.scale), "criterion": self.text}
+
+    @property
+    def is_yes_no(self) -> bool:
+        """Whether the verdicts are yes and no."""
+        return self.scale == _YES_NO
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the verdicts are whole numbers."""
+        return all(label.isdecimal() for label, _ in self.scale)
 
     def label(self, verdict: object) -> str | None:
         """The label that a verdict means: in any case, true for yes, 4 for "4"; None if it is none of them."""
@@ -143,7 +151,9 @@ class Criterion:
             verdict = "yes" if verdict else "no"
         if isinstance(verdict, float) and verdict.is_integer():
             verdict = int(verdict)
-        text = str(verdict).strip().casefold() if isinstance(verdict, str | int) else ""
+        if not isinstance(verdict, str | int):
+            return None
+        text = str(verdict).strip().casefold()
         return next((label for label, _ in self.scale if label.casefold() == text), None)
 
 
@@ -182,9 +192,10 @@ class Rubric:
     @property
     def columns(self) -> tuple[str, ...]:
         """The other columns of a row that its criteria and steps name as `{{column}}`, in order."""
-        texts = (*(criterion.text for criterion in self.criteria), *self.steps)
-        names = dict.fromkeys(name for text in texts for name in _COLUMN.findall(text))
-        return tuple(name for name in names if name not in INPUTS)
+        names: list[str] = []
+        for text in (*(criterion.text for criterion in self.criteria), *self.steps):
+            names += _COLUMN.findall(text)
+        return tuple(name for name in dict.fromkeys(names) if name not in INPUTS)
 
     @property
     def scale(self) -> Scale:
@@ -206,19 +217,19 @@ class Rubric:
     @property
     def _content(self) -> dict[str, object]:
         criteria = [criterion.content for criterion in self.criteria]
-        examples = [
-            {
-                **self.shown(example.sample),
-                "verdict": self.by_field(example.verdicts),
-                **({"reason": example.reason} if example.reason else {}),
-            }
-            for example in self.examples
-        ]
+        examples = []
+        for example in self.examples:
+            reason = {"reason": example.reason} if example.reason else {}
+            examples.append({**self.shown(example.sample), "verdict": self.by_field(example.verdicts), **reason})
         content = {
-            "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
+            "name": self.name,
+            "version": self.version,
+            "summary": self.summary,
+            "inputs": list(self.inputs),
             **(criteria[0] if len(criteria) == 1 else {"criteria": criteria}),
-            "steps": list(self.steps), "examples": examples,
-        }  # fmt: skip
+            "steps": list(self.steps),
+            "examples": examples,
+        }
         return {key: value for key, value in content.items() if value}
 
     def by_field(self, values: Sequence[V]) -> dict[str, V] | V:
@@ -232,24 +243,26 @@ class Rubric:
         Raises:
             ValueError: its conversation is none.
         """
-        conversation, other_columns = sample.columns.get(COLUMN), sample.column_texts
+        conversation = sample.columns.get(COLUMN)
         texts: Mapping[str, object] = {
+            **sample.column_texts,
             "question": sample.question,
             "answer": sample.answer,
             "references": [text for _, text in sample.usable_references],
             "context": [text for text in sample.context if not is_blank(text)],
             "messages": turns(conversation) if "messages" in self.inputs and conversation else [],
-            **{name: other_columns.get(name) for name in self.columns},
         }
-        return {name: texts[name] for name in (*self.inputs, *self.columns)}
+        return {name: texts.get(name) for name in (*self.inputs, *self.columns)}
 
     def prompt(self, sample: Sample | None = None) -> Prompt:
         """What the judge is told about `sample`: everything but an example that is this very sample, which it could
         copy. So an example tests the judge as any other sample would. None: everything.
         """
-        fields = None if sample is None else self.shown(sample)
-        examples = tuple(example for example in self.examples if fields is None or self.shown(example.sample) != fields)
-        return _prompt(self if len(examples) == len(self.examples) else replace(self, examples=examples))
+        if sample is None:
+            return _prompt(self)
+        fields = self.shown(sample)
+        examples = tuple(example for example in self.examples if self.shown(example.sample) != fields)
+        return _prompt(replace(self, examples=examples))
 
     def read(self, reply: str) -> tuple[Verdict, ...]:
         """The verdicts of a reply, by criterion.
@@ -262,15 +275,17 @@ class Rubric:
         (Verdict(label='yes', value=1.0, reason='One word.'),)
         """
         reply_object = read_object(reply)
+        several = len(self.criteria) > 1
         verdicts = []
         for criterion in self.criteria:
-            verdict_object = reply_object if len(self.criteria) == 1 else reply_object.get(criterion.field.lower())
-            of_criterion = verdict_object if isinstance(verdict_object, dict) else {}
-            label = criterion.label(of_criterion.get("verdict"))
+            values = dict(criterion.scale)
+            of_criterion = reply_object.get(criterion.field.lower()) if several else reply_object
+            verdict = of_criterion if isinstance(of_criterion, dict) else {}
+            label = criterion.label(verdict.get("verdict"))
             if label is None:
-                field = f" of {criterion.field}" if len(self.criteria) > 1 else ""
-                raise Unreadable("unreadable", f"verdict{field} must be one of {', '.join(dict(criterion.scale))}")
-            verdicts.append(Verdict(label, dict(criterion.scale)[label], reason_of(of_criterion)))
+                field = f" of {criterion.field}" if several else ""
+                raise Unreadable("unreadable", f"verdict{field} must be one of {', '.join(values)}")
+            verdicts.append(Verdict(label, values[label], reason_of(verdict)))
         return tuple(verdicts)
 
     def reply(self, verdicts: Sequence[str], reason: str) -> Mapping[str, object]:
@@ -280,57 +295,33 @@ class Rubric:
 
 @cache
 def _prompt(rubric: Rubric) -> Prompt:
-    has_several = len(rubric.criteria) > 1
-    schemas = {
-        criterion.field: closed(
-            reason={"type": "string"}, verdict={"type": "string", "enum": [label for label, _ in criterion.scale]}
-        )
-        for criterion in rubric.criteria
-    }
-    schema = closed(**schemas) if has_several else next(iter(schemas.values()))
-    examples = "".join(_shown(rubric, example) for example in rubric.examples)
-    steps = "\n".join(f"{number}. {_named(step)}" for number, step in enumerate(rubric.steps, 1))
-    reply = rubric.reply([one.scale[0][0] for one in rubric.criteria], "one short sentence")
-    text = Template(prompt_text("rubric")).substitute(
-        by=f"{len(rubric.criteria)} criteria, each by itself, which stand"
-        if has_several
-        else "one criterion, which stands",
-        them="the criteria" if has_several else "the criterion",
-        fields="; ".join([*(INPUTS[name] for name in rubric.inputs), *(f'"{one}", a text' for one in rubric.columns)]),
-        criteria="\n\n".join(_described(criterion, has_several) for criterion in rubric.criteria),
-        steps=f"\n\n## Steps\n\nBefore you give a verdict, go through these steps:\n\n{steps}" if steps else "",
+    from jinja2 import Environment
+
+    # What a judge replies with
+    schemas = {}
+    for criterion in rubric.criteria:
+        verdict = {"type": "string", "enum": [label for label, _ in criterion.scale]}
+        schemas[criterion.field] = closed(reason={"type": "string"}, verdict=verdict)
+    several = len(schemas) > 1
+    schema = closed(**schemas) if several else next(iter(schemas.values()))
+    reply = rubric.reply([criterion.scale[0][0] for criterion in rubric.criteria], "one short sentence")
+
+    # What it is told
+    environment = Environment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["named"] = partial(_COLUMN.sub, r'"\1"')
+    examples = []
+    for example in rubric.examples:
+        example_reply = rubric.reply(example.verdicts, example.reason or _UNEXPLAINED)
+        examples.append((encoded(rubric.shown(example.sample)), json.dumps(example_reply, ensure_ascii=False)))
+    text = environment.from_string(prompt_text("rubric")).render(
+        several=several,
+        criteria=rubric.criteria,
+        fields=[INPUTS[name] for name in rubric.inputs] + [f'"{name}", a text' for name in rubric.columns],
+        steps=rubric.steps,
         reply=json.dumps(reply),
-        within=" in each object" * has_several,
-        examples=f"\n\n## Examples{examples}" if examples else "",
+        examples=examples,
     )
-    return Prompt(rubric.name, text, schema)
-
-
-def _named(text: str) -> str:
-    """A text with the names of fields in place of `{{field}}`. What is in them stands in the fence alone."""
-    return _COLUMN.sub(r'"\1"', text)
-
-
-def _described(criterion: Criterion, several: bool) -> str:
-    """A criterion and its verdicts, under headings of their own."""
-    labels = [label for label, _ in criterion.scale]
-    if criterion.scale == _YES_NO:
-        verdicts = "- yes: the criterion is met.\n- no: it is not met. In doubt, choose no."
-    elif all(label.isdecimal() for label in labels):
-        low, high = labels[0], labels[-1]
-        verdicts = (
-            f"A whole number from {low} to {high}, as a text: {low} where the criterion is not met at all, {high} "
-            "where it is met in full."
-        )
-    else:
-        verdicts = f"Choose one of: {', '.join(labels)}. The criterion says what they mean."
-    title, below = (f'The criterion "{criterion.field}"', "###") if several else ("The criterion", "##")
-    return f"## {title}\n\n{_named(criterion.text)}\n\n{below} Verdicts\n\n{verdicts}"
-
-
-def _shown(rubric: Rubric, example: Example) -> str:
-    reply = rubric.reply(example.verdicts, example.reason or _UNEXPLAINED)
-    return f"\n\n{encoded(rubric.shown(example.sample))}\n{json.dumps(reply, ensure_ascii=False)}"
+    return Prompt(rubric.name, text.rstrip(), schema)
 
 
 def read_rubric(target: str) -> Rubric:
@@ -356,30 +347,44 @@ def _rubric(located: Located, source: str) -> Rubric:
     content = located.content
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if value not in (None, "", [], {})}
+    # The keys of the file, and its criteria
+    rubric_file: _OneCriterion | _SeveralCriteria
     if isinstance(content, dict) and "criteria" in content:
-        file: _File = (rubric_file := _checked(_SeveralCriteria, content, located))
-        criteria = [_checked(_Criterion, row, located, f"criteria[{n}]") for n, row in enumerate(rubric_file.criteria)]
+        rubric_file = _checked(_SeveralCriteria, content, located)
+        rows = rubric_file.criteria
+        criteria = [_checked(_Criterion, row, located, f"criteria[{n}]") for n, row in enumerate(rows)]
     else:
-        file = (one := _checked(_OneCriterion, content, located))
-        criteria = [one]
-    if twice := next((one.field for one in criteria if [other.field for other in criteria].count(one.field) > 1), ""):
-        raise UserError(f"{located.where('criteria')}: criteria: two have the field {twice}; give each one of its own")
+        rubric_file = _checked(_OneCriterion, content, located)
+        criteria = [rubric_file]
+    names = [criterion.field for criterion in criteria]
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise UserError(
+            f"{located.where('criteria')}: criteria: two have the field {repeated[0]}; give each one of its own"
+        )
     bare = Rubric(
-        file.name, file.version, file.inputs,
-        tuple(Criterion(one.criterion.strip(), one.scale, one.field) for one in criteria),
-        tuple(step.strip() for step in file.steps), summary=file.summary, source=source,
-    )  # fmt: skip
+        name=rubric_file.name,
+        version=rubric_file.version,
+        inputs=rubric_file.inputs,
+        criteria=tuple(Criterion(row.criterion.strip(), row.scale, row.field) for row in criteria),
+        steps=tuple(step.strip() for step in rubric_file.steps),
+        summary=rubric_file.summary,
+        source=source,
+    )
     if reserved := {"verdict", "reason", ""} & {*bare.columns}:
         placeholder = f"{{{{{reserved.pop()}}}}}"
         raise UserError(f"{located.where('')}: {placeholder} names no column that can be judged; rename the column")
-    model, examples = _model_of_examples(bare), []
-    for number, row in enumerate(file.examples):
-        example = _checked(model, row, located, f"examples[{number}]")
-        fields_given = example.model_dump(by_alias=True)
-        fields = {"answer": None, **{name: fields_given[name] for name in bare.inputs if name != COLUMN}}
-        columns = {name: fields_given[name] for name in (*bare.columns, COLUMN) if name in fields_given}
-        sample = Sample(f"example {number + 1}", columns=columns, **fields)
-        examples.append(Example(sample, fields_given["verdict"], fields_given["reason"]))
+
+    # The examples, which have the fields that the criteria speak of
+    model = _model_of_examples(bare)
+    examples = []
+    for number, row in enumerate(rubric_file.examples):
+        fields = _checked(model, row, located, f"examples[{number}]").model_dump(by_alias=True)
+        verdicts = fields.pop("verdict")
+        reason = fields.pop("reason")
+        columns = {name: fields.pop(name) for name in (*bare.columns, COLUMN) if name in fields}
+        sample = Sample(f"example {number + 1}", columns=columns, **{"answer": None, **fields})
+        examples.append(Example(sample, verdicts, reason))
     return replace(bare, examples=tuple(examples))
 
 
@@ -387,17 +392,17 @@ def _checked(model: type[M], content: object, located: Located, key_path: str = 
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        problems = [
-            (".".join(filter(None, (key_path, *map(str, problem["loc"][:1])))), problem) for problem in error.errors()
-        ]
-        lines = [
-            f"{located.where(key)}: {f'{key}: ' * bool(key)}{_message(problem, model)}" for key, problem in problems
-        ]
+        lines = []
+        for problem in error.errors():
+            key = ".".join(filter(None, (key_path, *map(str, problem["loc"][:1]))))
+            label = f"{key}: " if key else ""
+            lines.append(f"{located.where(key)}: {label}{_message(problem, model)}")
         raise UserError("\n".join(lines)) from None
 
 
 def _message(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
-    key, fields = str(*problem["loc"][:1]), {info.alias or name: info for name, info in model.model_fields.items()}
+    key = str(*problem["loc"][:1])
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if problem["type"] == "extra_forbidden":
         return f"{model.__doc__} has no such key; {choice(key, fields)}"
     if problem["type"] == "value_error":
@@ -425,17 +430,20 @@ def _scale(value: object) -> Scale:
     if value == "yes/no":
         return _YES_NO
     if isinstance(value, str) and (bounds := _RANGE.fullmatch(value.strip())):
-        low, high = int(bounds[1]), int(bounds[2])
-        levels = [(str(level), (level - low) / (high - low)) for level in range(low, high + 1) if low < high]
+        low = int(bounds[1])
+        high = int(bounds[2])
+        scale = {str(level): (level - low) / max(high - low, 1) for level in range(low, high + 1)}
     else:
-        levels = [*value.items()] if isinstance(value, dict) else []
-    fits = all(_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1 for label, score in levels)
-    distinct = {label.casefold() for label, _ in levels}
-    if not (fits and 1 < len(levels) == len(distinct) <= _MOST_LEVELS):
+        scale = value if isinstance(value, dict) else {}
+    for label, score in scale.items():
+        if not (_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1):
+            scale = {}
+            break
+    if not 1 < len({label.casefold() for label in scale}) == len(scale) <= _MOST_LEVELS:
         raise ValueError(f"{quoted(value)} is not a scale; write {_SCALES}")
-    if len({score for _, score in levels}) == 1:
-        raise ValueError(f"every label is worth {levels[0][1]:g}; write {_SCALES}")
-    return tuple((label, float(score)) for label, score in levels)
+    if len(set(scale.values())) == 1:
+        raise ValueError(f"every label is worth {next(iter(scale.values())):g}; write {_SCALES}")
+    return tuple((label, float(score)) for label, score in scale.items())
 
 
 class _Strict(BaseModel):
@@ -497,9 +505,11 @@ def _model_of_examples(rubric: Rubric) -> Any:
             )
         labels = []
         for criterion in rubric.criteria:
-            if (label := criterion.label(value[criterion.field])) is None:
-                verdict_given, scale = quoted(value[criterion.field]), ", ".join(dict(criterion.scale))
-                raise ValueError(f"{f'{criterion.field}: ' * (len(names) > 1)}{verdict_given} is not one of {scale}")
+            verdict = value[criterion.field]
+            label = criterion.label(verdict)
+            if label is None:
+                field = f"{criterion.field}: " if len(names) > 1 else ""
+                raise ValueError(f"{field}{quoted(verdict)} is not one of {', '.join(dict(criterion.scale))}")
             labels.append(label)
         return tuple(labels)
 
@@ -563,18 +573,16 @@ class RubricMetric(ModelMetric):
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The examples. Each is left out of the prompt where it is asked about."""
         values = dict(self.rubric.scale)
-        low, high = min(values.values()), max(values.values())
+        low = min(values.values())
+        high = max(values.values())
         # On a fine scale, people differ by a level too.
         tolerance = 0.0 if len(values) < 4 else (high - low) / (len(values) - 1)
-        return tuple(
-            KnownAnswer(
-                example.sample.sample_id,
-                example.sample,
-                max(low, values[example.verdict] - tolerance),
-                min(high, values[example.verdict] + tolerance),
-            )
-            for example in self.rubric.examples
-        )
+        questions = []
+        for example in self.rubric.examples:
+            value = values[example.verdict]
+            least, most = max(low, value - tolerance), min(high, value + tolerance)
+            questions.append(KnownAnswer(example.sample.sample_id, example.sample, least, most))
+        return tuple(questions)
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""
@@ -588,19 +596,22 @@ class RubricMetric(ModelMetric):
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make one call and read the verdicts."""
-        [asked] = self.requests(sample, judge, repeat)
-        verdicts = await client.ask(judge, asked, self.rubric.read, bill)
-        by_field = dict(zip((one.field for one in self.rubric.criteria), verdicts, strict=True))
-        values = {name: verdict.value for name, verdict in by_field.items()}
+        [question] = self.requests(sample, judge, repeat)
+        verdicts = await client.ask(judge, question, self.rubric.read, bill)
+        fields = [criterion.field for criterion in self.rubric.criteria]
+        values = {field: verdict.value for field, verdict in zip(fields, verdicts, strict=True)}
+        labels = [verdict.label for verdict in verdicts]
         if len(verdicts) == 1:
-            return Scored(values, verdicts[0].reason, {"verdict": verdicts[0].label})
-        reason = "; ".join(f"{name} {one.label}: {one.reason}" for name, one in by_field.items())
-        return Scored(values, reason, {"verdicts": {name: one.label for name, one in by_field.items()}})
+            return Scored(values, verdicts[0].reason, {"verdict": labels[0]})
+        reasons = [
+            f"{field} {verdict.label}: {verdict.reason}" for field, verdict in zip(fields, verdicts, strict=True)
+        ]
+        return Scored(values, "; ".join(reasons), {"verdicts": dict(zip(fields, labels, strict=True))})
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question by the rubric."""
-        prompt, fields = self.rubric.prompt(sample), self.rubric.shown(sample)
-        return [request(prompt, fields, judge, repeat, self.judge)]
+        prompt = self.rubric.prompt(sample)
+        return [request(prompt, self.rubric.shown(sample), judge, repeat, options=self.judge)]
 
     def combined(self, votes: Sequence[Vote]) -> Outcome:
         """The outcome of all votes, each criterion decided by itself. It fails where one of them is not decided."""
@@ -614,7 +625,8 @@ class RubricMetric(ModelMetric):
 
     def __reduce__(self) -> tuple[Callable[..., Metric], tuple[object, ...]]:
         # With the rubric itself: where it is scored, the file need not be.
-        return _again, (self.rubric, {one.name: getattr(self, one.name) for one in fields(self)})
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _rebuilt, (self.rubric, options)
 
 
 @cache
@@ -624,13 +636,14 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
     >>> metric_of(read_rubric("politeness"))().fields[0].name
     'polite'
     """
-    sentences = [cut(one_line(one.text).split(". ")[0], _LONGEST_DESCRIPTION) for one in rubric.criteria]
-    described = rubric.summary or sentences[0]
-    several = len(rubric.criteria) > 1
-    main, *others = (
-        MetricField(one.field, sentence if several else described, binary=one.binary)
-        for one, sentence in zip(rubric.criteria, sentences, strict=True)
-    )
+    # A number for each criterion, described by its first sentence
+    number_fields = []
+    for criterion in rubric.criteria:
+        first_sentence = cut(one_line(criterion.text).split(". ")[0], _LONGEST_DESCRIPTION)
+        number_fields.append(MetricField(criterion.field, first_sentence, binary=criterion.binary))
+    described = rubric.summary or number_fields[0].description
+    if len(number_fields) == 1:
+        number_fields = [replace(number_fields[0], description=described)]
     return type(
         f"Rubric_{rubric.name}",
         (RubricMetric,),
@@ -644,13 +657,13 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
             "needs": frozenset(rubric.inputs) - {COLUMN},
             "columns": (*([COLUMN] if COLUMN in rubric.inputs else []), *rubric.columns),
             "prompts": (rubric.prompt(),),
-            "main": main,
-            "others": tuple(others),
+            "main": number_fields[0],
+            "others": tuple(number_fields[1:]),
             "tokens_out": _TOKENS_OUT * len(rubric.criteria),
         },
     )
 
 
-def _again(rubric: Rubric, options: dict[str, object]) -> Metric:
+def _rebuilt(rubric: Rubric, options: dict[str, object]) -> Metric:
     metric: Metric = metric_of(rubric)(**options)  # type: ignore[arg-type]
     return metric

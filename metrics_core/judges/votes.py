@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import fmean
 from typing import Any, Literal
 
@@ -31,7 +32,8 @@ MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alter
 
 ORDER_DECIDED = "order_decided"
 """The code of a failure: the verdict on two answers changed with the order in which they were shown."""
-SHOWN_FIRST, SHOWN_SECOND = (f"the answer shown {place} was preferred in both orders" for place in ("first", "second"))
+SHOWN_FIRST = "the answer shown first was preferred in both orders"
+SHOWN_SECOND = "the answer shown second was preferred in both orders"
 """What happened then. Otherwise it was a tie in one order only."""
 
 FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for another judge")
@@ -74,6 +76,7 @@ async def votes_of(
     """All votes of the first judge, then those of the next; each repeat is a question of its own."""
 
     async def of_repeat(repeat: int) -> list[Vote]:
+        # Each fallback in turn votes for a judge that failed for good
         votes = await every(*(ask(judge, repeat) for judge in judges))
         for fallback in fallbacks:
             lost = [index for index, vote in enumerate(votes) if vote.lost]
@@ -101,7 +104,7 @@ async def votes_of(
         return votes
 
     by_repeat = await every(*map(of_repeat, range(repeats)))
-    return [vote for of_judge in zip(*by_repeat, strict=True) for vote in of_judge]
+    return list(chain.from_iterable(zip(*by_repeat, strict=True)))
 
 
 def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:
@@ -122,18 +125,23 @@ def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Ou
     outcomes = [vote.outcome for vote in votes]
     if skipped := [outcome for outcome in outcomes if isinstance(outcome, Skipped)]:
         return skipped[0]
-    scored = sorted(
-        (outcome for outcome in outcomes if isinstance(outcome, Scored)), key=lambda outcome: outcome.values[main]
-    )
-    if not scored and all(isinstance(outcome, Undefined) for outcome in outcomes):
+    if all(isinstance(outcome, Undefined) for outcome in outcomes):
         return outcomes[0]
-    attempts = sum(outcome.attempts if isinstance(outcome, Failed) else 1 for outcome in outcomes)
+    scored = [outcome for outcome in outcomes if isinstance(outcome, Scored)]
+    scored.sort(key=lambda outcome: outcome.values[main])
+    attempts = sum(getattr(outcome, "attempts", 1) for outcome in outcomes)
+
+    # Votes that are missing matter where they could change the outcome
     deciding = _deciding(scored, len(votes), jury, main)
     if deciding is None:
         absent = [vote for vote in votes if not isinstance(vote.outcome, Scored)]
         first_missing = f"{absent[0].judge}: {absent[0].outcome.reason}"
         return Failed("missing_votes", f"{len(absent)} of {len(votes)} votes are missing; {first_missing}", attempts)
-    values = {name: fmean(outcome.values[name] for outcome in deciding) for name in deciding[0].values}
+
+    # The mean of those that decide
+    values = {}
+    for name in deciding[0].values:
+        values[name] = fmean(outcome.values[name] for outcome in deciding)
     ballots = [outcome.values[main] for outcome in scored]
     if jury == "majority" and binary and 0.0 < values[main] < 1.0:
         return Failed("tie", f"{ballots.count(1.0)} of {len(votes)} votes are yes", attempts)
@@ -148,16 +156,16 @@ def _deciding(scored: Sequence[Scored], votes: int, jury: Jury, main: str) -> Se
     """The votes, sorted, that the outcome rests on; None if the missing ones could change it."""
     missing = votes - len(scored)
     if jury == "unanimous":
-        lowest_said = scored and scored[0].values[main] == 0.0
-        return scored[:1] if lowest_said or not missing else None
+        is_lowest = scored and scored[0].values[main] == 0.0
+        return scored[:1] if is_lowest or not missing else None
     if jury == "mean":
         return None if missing else scored
-    middle = range((votes - 1) // 2, votes // 2 + 1)
+    low = (votes - 1) // 2
+    high = votes // 2
     if not missing:
-        return [scored[position] for position in middle]
+        return scored[low : high + 1]
     # Were all missing votes the highest, the middle would be here; were they the lowest, `missing` further down.
-    positions = [position for shift in (0, -missing) for position in (middle[0] + shift, middle[-1] + shift)]
-    if min(positions) < 0 or max(positions) >= len(scored):
+    if low < missing or high >= len(scored):
         return None
-    middle_votes = [scored[position] for position in positions]
+    middle_votes = [scored[low], scored[high], scored[low - missing], scored[high - missing]]
     return middle_votes[:1] if len({outcome.values[main] for outcome in middle_votes}) == 1 else None

@@ -23,7 +23,7 @@ from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.ledger import AsyncLedger, BatchedCall, Ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import body_of, by_sdk, json_object, reply_in, without_secrets
-from answerkey.metrics_core.llm.request import GARBLED, CallError, CallSkipped, Message, Reply
+from answerkey.metrics_core.llm.request import GARBLED, CallError, CallSkipped, Message, Reply, Unsent
 from answerkey.metrics_core.llm.untrusted import one_line
 
 T = TypeVar("T")
@@ -33,42 +33,45 @@ BATCHING = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile"))
 
 _QUIET_S = 0.5
 """A batch is sent once no call has joined it for so long."""
-_MOST_LINES, _MOST_BYTES = 20_000, 90 * 2**20
+_MAX_LINES = 20_000
+_MAX_BYTES = 90 * 2**20
 """Less than half of what providers take."""
-_MOST_RESULTS = 512 * 2**20
+_MAX_RESULT_BYTES = 512 * 2**20
 _ATTEMPTS = 3
 _SLICE_S = 1.0
-_QUICK_S, _LONG_S = 60.0, 900.0
+_QUICK_S = 60.0
+_LONG_S = 900.0
 """For one question about a batch, and for a file of all lines."""
 _EARLY_S = 300.0
 """How far the clocks of two machines may differ."""
 _PAGE = 100
+_COMPLETIONS = "/v1/chat/completions"
 _ENDED = ("completed", "failed", "expired", "cancelled")
 
 _log = logging.getLogger("answerkey")
 
 
-class Unsent(Exception):
-    """A call in a batch was not worked on, so that nothing is paid for it."""
-
-
+@dataclass(eq=False)
 class Batches:
     """The batches of one run, sent and waited for. Lives on one event loop.
 
-    Args:
+    Attributes:
         ledger: has every batch, and the calls in it.
         access: says whether the run was cancelled.
         limits: whether batches are waited for, or looked at once, and the seconds between two looks.
         prepared: waited for before a model is asked.
+        collecting: by model, the batch that calls may still join.
+        resumed: by name, those that earlier processes have sent.
+        fetching: the task of each batch.
     """
 
-    def __init__(
-        self, ledger: AsyncLedger, access: Access, limits: CallLimits, prepared: Callable[[ModelRef], Awaitable[None]]
-    ) -> None:
-        self.ledger, self.access, self.limits, self.prepared = ledger, access, limits, prepared
-        self.collecting: dict[ModelRef, Batch] = {}
-        self._left: dict[str, Batch] = {}
-        self.fetching: dict[Batch, asyncio.Task[None]] = {}
+    ledger: AsyncLedger
+    access: Access
+    limits: CallLimits
+    prepared: Callable[[ModelRef], Awaitable[None]]
+    collecting: dict[ModelRef, Batch] = field(default_factory=dict)
+    resumed: dict[str, Batch] = field(default_factory=dict)
+    fetching: dict[Batch, asyncio.Task[None]] = field(default_factory=dict)
 
     @contextmanager
     def joined(self, model: ModelRef) -> Iterator[Batch]:
@@ -83,18 +86,12 @@ class Batches:
             batch.coming -= 1
             batch.joined_at = asyncio.get_running_loop().time()
 
-    def left(self, model: ModelRef, call: BatchedCall) -> Batch:
+    def of_call(self, model: ModelRef, call: BatchedCall) -> Batch:
         """The batch in which an earlier process has left a call."""
-        if call.batch not in self._left:
+        if call.batch not in self.resumed:
             batch = Batch(self, model, call.batch, sent_at=call.sent_at, provider_id=call.provider_id)
-            self._left[call.batch] = batch
-        return self._left[call.batch]
-
-    async def close(self) -> None:
-        """Stop waiting."""
-        for task in self.fetching.values():
-            task.cancel()
-        await asyncio.gather(*self.fetching.values(), return_exceptions=True)
+            self.resumed[call.batch] = batch
+        return self.resumed[call.batch]
 
 
 @dataclass(slots=True, eq=False)
@@ -132,7 +129,7 @@ class Batch:
     @property
     def full(self) -> bool:
         """Whether no more calls may join."""
-        return len(self.rows) + self.coming >= _MOST_LINES or self.size >= _MOST_BYTES
+        return len(self.rows) + self.coming >= _MAX_LINES or self.size >= _MAX_BYTES
 
     @property
     def goes_on(self) -> str:
@@ -145,25 +142,31 @@ class Batch:
 
     def take(self, call_id: str, messages: Sequence[Message], settings: Mapping[str, Any]) -> None:
         """Have a call sent with the batch; `settings` as `complete` takes them."""
-        row = {"custom_id": f"{self.name}-{call_id}", "method": "POST", "url": "/v1/chat/completions"}
-        self.rows.append(json.dumps({**row, "body": body_of(self.model, messages, settings)}))
+        row = {
+            "custom_id": f"{self.name}-{call_id}",
+            "method": "POST",
+            "url": _COMPLETIONS,
+            "body": body_of(self.model, messages, settings),
+        }
+        self.rows.append(json.dumps(row))
         self.size += len(self.rows[-1])
 
     def read(self, content: str) -> None:
         """Take the results in a file of them."""
         for text in filter(str.strip, content.split("\n")):
             row = json_object(text)
-            name, response = str(row.get("custom_id")), row.get("response")
-            if not name.startswith(f"{self.name}-"):
+            batch, _, call_id = str(row.get("custom_id")).partition("-")
+            if batch != self.name or not call_id:
                 self.garbled = True
                 continue
-            call_id = name.removeprefix(f"{self.name}-")
             answer: tuple[int, Any] = (0, None)
-            if response is not None:
-                response = response if isinstance(response, dict) else {}
+            response = row.get("response")
+            if isinstance(response, dict):
                 status: Any = response.get("status_code")
-                known = isinstance(status, int) and 100 <= status < 600
-                answer = status if known else 500, response.get("body")
+                is_status = isinstance(status, int) and 100 <= status < 600
+                answer = status if is_status else 500, response.get("body")
+            elif response is not None:
+                answer = 500, None
             if self.results.setdefault(call_id, answer) != answer:
                 self.contradicted.add(call_id)
 
@@ -179,16 +182,16 @@ class Batch:
         await asyncio.shield(self.run.fetching[self])
         status, body = self.results.get(call_id, (0, None))
         if call_id in self.contradicted:
-            why = "its batch has several results for it, which contradict each other"
+            problem = "its batch has several results for it, which contradict each other"
         elif call_id not in self.results and self.garbled:
-            why = "the results of its batch cannot be read"
+            problem = "the results of its batch cannot be read"
         elif call_id not in self.results and self.completed:
-            why = "it is missing from the results of its batch, which was completed"
+            problem = "it is missing from the results of its batch, which was completed"
         elif not status:
             raise Unsent("the provider did not process it: its batch expired or was cancelled")
         else:
             return reply_in(status, body, self.model)
-        raise CallError("permanent", GARBLED, f"{why}; it counts as paid")
+        raise CallError("permanent", GARBLED, f"{problem}; it counts as paid")
 
     async def _fetch(self) -> None:
         """Send a batch unless that was done, wait until it has ended, and read its results."""
@@ -204,21 +207,21 @@ class Batch:
             await self._send()
         elif self.sent_at is None:
             raise Unsent("the run was ended before its batch was sent")
-        if self.provider_id is None:
-            self.provider_id = await self._find(self.sent_at or 0.0)
+        elif self.provider_id is None:
+            self.provider_id = await self._find(self.sent_at)
             if self.provider_id is None:
                 raise Unsent("the run was ended before the provider had its batch")
-            await self.run.ledger.do(Ledger.name_batch, self.name, self.provider_id)
+            await self._record()
 
         # Wait until it has ended
         provider_id = self.provider_id
-        logged = None
+        logged = ""
         while (state := await self._surely(lambda sdk: sdk.batches.retrieve(provider_id))).status not in _ENDED:
-            counts = state.request_counts
-            progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
+            n_done = sum(getattr(state.request_counts, name, 0) for name in ("completed", "failed"))
+            progress = f"batch {provider_id} ({self.model.label}): {state.status}, {n_done:,} questions done"
             if progress != logged:
                 logged = progress
-                _log.info(f"batch {provider_id} ({self.model.label}): {progress[0]}, {progress[1]:,} questions done")
+                _log.info(progress)
             if not self.run.limits.batch:
                 raise CallSkipped(self.goes_on)
             await self._pause(self.run.limits.poll_s)
@@ -239,19 +242,23 @@ class Batch:
         """Send it; without a name afterwards, the provider does not have it."""
         if self.run.access.is_stopped:
             raise Unsent("not asked, since the run was cancelled")
-        await self.run.ledger.do(Ledger.send_batch, self.name, self.model.label)
+        await self._record()
         self.sent_at = time.time()
         content = "\n".join(self.rows).encode() + b"\n"
 
         async def create(sdk: Any) -> str:
             file = await sdk.files.create(file=(f"answerkey-{self.name}.jsonl", content), purpose="batch")
             created = await sdk.batches.create(
-                input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h",
+                input_file_id=file.id,
+                endpoint=_COMPLETIONS,
+                completion_window="24h",
                 metadata={"answerkey": self.name},
-            )  # fmt: skip
+            )
             return str(created.id)
 
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempt = 0
+        while self.provider_id is None:
+            attempt += 1
             began = time.time()
             try:
                 self.provider_id = await by_sdk(self.model, create, _LONG_S)
@@ -263,24 +270,25 @@ class Batch:
                     if attempt == _ATTEMPTS or error.kind not in ("trouble", "limited"):
                         raise Unsent(f"the batch could not be sent: {error.message}") from error
                     await self._pause(max(self.run.limits.poll_s, error.retry_after or 0.0))
-                    continue
-            break
-        assert self.provider_id is not None
-        await self.run.ledger.do(Ledger.name_batch, self.name, self.provider_id)
+        await self._record()
         _log.info(
             f"batch {self.provider_id}: {len(self.rows):,} questions sent to {self.model.label}. It may take a "
             "day; if this run ends before, the same with --batch waits for it again, and nothing is paid twice"
         )
 
+    async def _record(self) -> None:
+        """Write down that it is about to be sent or, once it is known, how the provider names it."""
+        await self.run.ledger.do(Ledger.put_batch, self.name, self.model.label, self.provider_id)
+
     async def _find(self, tried_at: float) -> str | None:
         """The provider's name of a batch that was last tried to be sent then, if it has it."""
 
         async def search(sdk: Any) -> str | None:
-            async for known in sdk.batches.list(limit=_PAGE):
-                if isinstance(known.metadata, dict) and known.metadata.get("answerkey") == self.name:
-                    return str(known.id)
+            async for listed in sdk.batches.list(limit=_PAGE):
+                if isinstance(listed.metadata, dict) and listed.metadata.get("answerkey") == self.name:
+                    return str(listed.id)
                 # The newest come first.
-                if isinstance(known.created_at, int) and known.created_at < (self.sent_at or 0.0) - _EARLY_S:
+                if isinstance(listed.created_at, int) and listed.created_at < (self.sent_at or 0.0) - _EARLY_S:
                     break
             return None
 
@@ -293,11 +301,12 @@ class Batch:
 
     async def _surely(self, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
         """What a provider says about a batch, as soon as it can be asked."""
-        told = False
+        is_logged = False
         while True:
             try:
-                return await by_sdk(self.model, ask, timeout_s, _MOST_RESULTS)
+                return await by_sdk(self.model, ask, timeout_s, _MAX_RESULT_BYTES)
             except CallError as error:
+                # What no later answer could change ends the wait
                 if error.code == "http_404":
                     name = self.provider_id or self.name
                     gone = f"{self.model.label} has no batch {name} (any more); it counts as paid"
@@ -306,21 +315,23 @@ class Batch:
                     raise
                 if error.kind not in ("trouble", "limited") or not self.run.limits.batch:
                     raise CallSkipped(f"{self.goes_on} ({error.message})") from error
-                if not told:
+                # Anything else is the provider's trouble, of which one line is enough
+                if not is_logged:
                     _log.warning(
                         f"batch {self.provider_id or self.name}: {error.message}; asked again until it answers"
                     )
-                told, pause = True, error.retry_after or 0.0
-            await self._pause(max(self.run.limits.poll_s, pause))
+                is_logged = True
+                pause_s = max(self.run.limits.poll_s, error.retry_after or 0.0)
+            await self._pause(pause_s)
 
     async def _pause(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while (left := end - loop.time()) > 0:
+        while (remaining_s := end - loop.time()) > 0:
             if self.run.access.is_stopped:
                 _log.warning(self.goes_on)
                 raise CallSkipped(self.goes_on)
-            await asyncio.sleep(min(left, _SLICE_S))
+            await asyncio.sleep(min(remaining_s, _SLICE_S))
 
 
 async def _content(file: str, sdk: Any) -> bytes:

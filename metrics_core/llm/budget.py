@@ -75,8 +75,9 @@ def credible(reply: Reply, size: int) -> bool:
     if not reply.tokens_in or reply.tokens_out is None:
         return False
     # Hardly a token is less than a byte; a template for chats adds some.
-    least_in, least_out = size // _BYTES_PER_TOKEN, len(reply.text) // _BYTES_PER_TOKEN
-    return least_in <= reply.tokens_in <= 4 * size + _TEMPLATE and reply.tokens_out >= max(least_out, bool(reply.text))
+    least_in = size // _BYTES_PER_TOKEN
+    least_out = max(len(reply.text) // _BYTES_PER_TOKEN, bool(reply.text))
+    return least_in <= reply.tokens_in <= 4 * size + _TEMPLATE and reply.tokens_out >= least_out
 
 
 def used_up(limits: CallLimits, permit: Permit) -> str:
@@ -92,5 +93,5 @@ def used_up(limits: CallLimits, permit: Permit) -> str:
         and f"${limits.max_cost_total_usd:g} a month for all runs together (max_cost_total)",
     }
     # The ledger does not say which of them a call has waited for in vain.
-    named = [texts[permit]] if permit in texts else [text for text in texts.values() if text]
-    return f"budget used up: {' or '.join(map(str, named))}"
+    reasons = [texts[permit]] if permit in texts else filter(None, texts.values())
+    return f"budget used up: {' or '.join(map(str, reasons))}"

@@ -24,13 +24,13 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import Access, CallLimits
-from answerkey.metrics_core.llm.batch import Batch, Batches, Unsent
+from answerkey.metrics_core.llm.batch import Batch, Batches
 from answerkey.metrics_core.llm.budget import REFUSAL, Bill, credible, most_tokens, used_up
 from answerkey.metrics_core.llm.ledger import (
     MAY_BE_PAID,
@@ -40,12 +40,11 @@ from answerkey.metrics_core.llm.ledger import (
     CallStatus,
     ClaimLost,
     Ledger,
-    Origin,
 )
 from answerkey.metrics_core.llm.limiter import Breaker, Limiter, Load
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import CallError, CallFailed, CallSkipped, Reply, Request
+from answerkey.metrics_core.llm.request import CallError, CallFailed, CallSkipped, Reply, Request, Unsent
 from answerkey.metrics_core.llm.response import (
     FormatNegotiation,
     ResponseFormat,
@@ -58,7 +57,7 @@ from answerkey.metrics_core.llm.response import (
 from answerkey.metrics_core.sample import content_hash
 
 T = TypeVar("T")
-W = TypeVar("W")
+X = TypeVar("X")
 
 ATTEMPTS = 6
 TRIES = 3
@@ -107,17 +106,21 @@ class Client:
     def __init__(
         self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str, check: Callable[[], None]
     ) -> None:
-        self.ledger, self._access, self.noun, self._check_models = ledger, access, noun, check
+        self.ledger = ledger
+        self.noun = noun
+        self._access = access
+        self._check_models = check
         self.limits = replace(limits, run=access.run)
         self._preparing: dict[ModelRef, asyncio.Task[None]] = {}
         # Where calls wait that go to a provider together; None: their replies cannot be waited for
         self.batches: Batches | None = Batches(ledger, access, limits, self._prepared)
         self.clock = asyncio.get_running_loop().time
         # Calls that may cost this much or more were refused for good, for this reason.
-        self.too_dear, self.used_up = math.inf, ""
+        self.too_dear = math.inf
+        self.used_up = ""
         self.without_usage: set[ModelRef] = set()
-        self.most_tokens_out: Counter[ModelRef] = Counter()
-        self._total = Bill()
+        self.max_tokens_out: Counter[ModelRef] = Counter()
+        self.total = Bill()
         self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
         self.breakers: dict[ModelRef, Breaker] = {}
 
@@ -129,40 +132,37 @@ class Client:
 
     async def close(self) -> None:
         """Stop waiting for models and batches."""
-        for task in self._preparing.values():
-            task.cancel()
+        tasks = list(self._preparing.values())
         if self.batches is not None:
-            await self.batches.close()
+            tasks += self.batches.fetching.values()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _prepare(self, model: ModelRef) -> None:
+        self._check_models()
+        provider.prepare(model)
 
     async def _prepared(self, model: ModelRef) -> None:
-        def prepare() -> None:
-            self._check_models()
-            provider.prepare(model)
-
         if model not in self._preparing:
             # In a thread, so that calls to other models go on meanwhile.
-            self._preparing[model] = asyncio.create_task(asyncio.to_thread(prepare))
+            self._preparing[model] = asyncio.create_task(asyncio.to_thread(self._prepare, model))
         # A caller that is cancelled leaves the task to the others.
         await asyncio.shield(self._preparing[model])
-
-    @property
-    def calls(self) -> int:
-        """Calls made so far."""
-        return self._total.calls
 
     def tally(self) -> str:
         """A line for people: calls, cost, calls in flight."""
         limiters = [limiter_of(model, self.limits) for model in self.breakers]
-        in_flight, most = (sum(limiter.in_flight for limiter in limiters), sum(int(limit.limit) for limit in limiters))
-        total = self._total
-        cost = "price unknown" if total.cost_usd is None else f"${total.cost_usd:.4f}"
-        return f"{total.calls:,} calls, {cost}, {in_flight} at once of {most}"
+        in_flight = sum(limiter.in_flight for limiter in limiters)
+        max_in_flight = sum(int(limiter.limit) for limiter in limiters)
+        cost = "price unknown" if self.total.cost_usd is None else f"${self.total.cost_usd:.4f}"
+        return f"{self.total.calls:,} calls, {cost}, {in_flight} at once of {max_in_flight}"
 
-    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """The model's reply to a request, as `read` reads it.
+    async def ask(self, model: ModelRef, request: Request, reader: Callable[[str], T], bill: Bill) -> T:
+        """The model's reply to a request, as `reader` reads it.
 
         Args:
-            read: raises `Unreadable` for a reply that cannot be used.
+            reader: raises `Unreadable` for a reply that cannot be used.
             bill: gets what is paid, even if nothing comes of it.
 
         Raises:
@@ -184,7 +184,7 @@ class Client:
         asking = self._asking[key] = asyncio.get_running_loop().create_future()
         error = None
         try:
-            return await self._reply(model, request, read, bill)
+            return await self._reply(model, request, reader, bill)
         except CallFailed as failed:
             error = failed
             raise
@@ -192,29 +192,23 @@ class Client:
             del self._asking[key]
             asking.set_result(error)
 
-    async def origin(self, request: Request) -> Origin:
-        """Where the reply came from that `ask` has returned for this request.
-
-        Raises:
-            LedgerError: the ledger cannot be used.
-        """
-        return await self.ledger.do(Ledger.origin, request.key)
-
-    async def _reply(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+    async def _reply(self, model: ModelRef, request: Request, reader: Callable[[str], T], bill: Bill) -> T:
         """The reply in the ledger, or the one that the model gives while no other process asks the same."""
         unread: str | None = None
+        run = None if self.batches is None else self._access.run
         while True:
-            run = None if self.batches is None else self._access.run
             reply, claimed, resumed = await self.ledger.do(Ledger.reply_or_claim, request.key, unread, run)
             try:
                 if reply is not None:
-                    return read_text(reply, read, request)
+                    return read_text(reply, reader, request)
                 self.afford()
                 if claimed:
                     if resumed is not None:
                         self.count(bill, Bill(calls=1))
                     await self._prepared(model)
-                    return await _Question(self, model, request, read, bill, resumed).ask()
+                    in_batch = self.batches is not None and self.limits.batch
+                    question = _Question(self, model, request, reader, bill=bill, resumed=resumed, in_batch=in_batch)
+                    return await question.ask()
                 await asyncio.sleep(_CLAIM_POLL_S)
             except Unreadable:
                 # An earlier version of the reader could read it.
@@ -227,8 +221,8 @@ class Client:
 
     def count(self, bill: Bill, paid: Bill) -> None:
         """Count calls, and what came back and was paid, for a question and for the run."""
-        for account in (bill, self._total):
-            account.add(paid)
+        bill.add(paid)
+        self.total.add(paid)
 
     def afford(self, most_usd: float = 0.0) -> None:
         """Raise if a call that may cost so many dollars cannot be bought, or nothing may be asked.
@@ -244,44 +238,49 @@ class Client:
             raise CallSkipped(self.used_up)
 
 
+@dataclass(eq=False)
 class _Question(Generic[T]):
     """One question, which is asked until there is a reply or no point in another call.
 
-    Args:
-        client: of the run.
-        read: the reader of a reply, which raises `Unreadable`.
-        resumed: the call that an earlier process submitted in a batch; None: there is none.
-
     Attributes:
+        reader: raises `Unreadable` for a reply that cannot be used.
+        resumed: the call that an earlier process submitted in a batch; None: there is none.
         in_batch: whether its next call may go in a batch.
         kind: ask, longer (more room for the reply) or repair (the model is shown what was wrong).
         other_format: how to ask after a refusal of the format or of a parameter; None: as the model takes it.
         calls: all that were made; `troubles` and `useless` those that failed and count against the limits.
         started: when its first call began, which starts the clock of the deadline; None: none was made.
-        last: how the last call failed, if it was the server's trouble or its limit.
+        last_error: how the last call failed, if it was the server's trouble or its limit.
         call_id: of the last call; `most_usd`: dollars that it may cost at most, None where its price is unknown.
         reply: the last that came.
     """
 
-    def __init__(
-        self, client: Client, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill,
-        resumed: BatchedCall | None,
-    ) -> None:  # fmt: skip
-        self.client, self.model, self.request, self.read, self.bill = client, model, request, read, bill
-        self.limiter = limiter_of(model, client.limits)
-        self.breaker = client.breakers.setdefault(model, Breaker(client.noun, client.limits.deadline_s))
-        self.formats = learned_of(model, structured=bool(request.schema))
-        self.resumed, self.in_batch = resumed, client.batches is not None and client.limits.batch
-        # These change from call to call
-        self.messages, self.max_tokens = request.messages, request.max_tokens
-        self.kind, self.response_format = "ask", self.formats.best
-        self.other_format: ResponseFormat | None = None
-        self.calls = self.troubles = self.useless = 0
-        self.started: float | None = None
-        self.last: CallError | None = None
-        self.call_id = ""
-        self.most_usd: float | None = None
-        self.reply: Reply | None = None
+    client: Client
+    model: ModelRef
+    request: Request
+    reader: Callable[[str], T]
+    bill: Bill
+    resumed: BatchedCall | None
+    in_batch: bool
+    kind: str = "ask"
+    other_format: ResponseFormat | None = None
+    calls: int = 0
+    troubles: int = 0
+    useless: int = 0
+    started: float | None = None
+    last_error: CallError | None = None
+    call_id: str = ""
+    most_usd: float | None = None
+    reply: Reply | None = None
+
+    def __post_init__(self) -> None:
+        client = self.client
+        self.limiter = limiter_of(self.model, client.limits)
+        self.breaker = client.breakers.setdefault(self.model, Breaker(client.noun, client.limits.deadline_s))
+        self.formats = learned_of(self.model, structured=bool(self.request.schema))
+        self.response_format = self.formats.best
+        self.messages = self.request.messages
+        self.max_tokens = self.request.max_tokens
 
     async def ask(self) -> T:
         """One call if all goes well; a cut-off reply gets more room once, an unreadable one is sent back once."""
@@ -294,14 +293,15 @@ class _Question(Generic[T]):
                 else:
                     value = await self._call()
                 if self.kind == "longer":
-                    room, prompt = self.formats.room, self.request.prompt
-                    room[prompt] = max(room[prompt], self.max_tokens)
+                    room = self.formats.room
+                    room[self.request.prompt] = max(room[self.request.prompt], self.max_tokens)
                 return value
             except Unsent:
                 continue
             except CallError as error:
                 await self._after(error)
             except Unreadable as problem:
+                # The same question with more room, or with the reply and what is wrong with it behind it
                 assert self.reply is not None
                 self.kind = remedy(problem, self.reply, tried, self.max_tokens)
                 self.other_format = None
@@ -313,9 +313,9 @@ class _Question(Generic[T]):
     async def _after(self, error: CallError) -> None:
         """Wait as a failed call demands; raise if there is no point in another one."""
         breaker = self.breaker
-        if self.last and error.code == "timeout" and self._seconds_left() <= 0:
+        if self.last_error and error.code == "timeout" and self._seconds_left() <= 0:
             raise self._over(cut_short=True) from error
-        self.last = error if error.kind in ("limited", "trouble") else None
+        self.last_error = error if error.kind in ("limited", "trouble") else None
         if error.code == "quota":
             raise CallSkipped(str(breaker.stopped or error.message), unavailable=True) from error
         if error.kind == "refused":
@@ -343,11 +343,13 @@ class _Question(Generic[T]):
 
     async def _call(self) -> T:
         """One call, when it is its turn: a reservation in the budget, and both ends of the call written down."""
-        breaker, limiter, alone = self.breaker, self.limiter, False
+        breaker = self.breaker
+        limiter = self.limiter
+        has_turn = False
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
         self._check()
         if breaker.open:
-            alone = await self._wait(breaker.wait())
+            has_turn = await self._wait(breaker.wait())
         try:
             started = await self._wait(limiter.acquire(started=self.started is not None))
             load: Load = "neutral"
@@ -382,7 +384,7 @@ class _Question(Generic[T]):
             finally:
                 limiter.release(started, load, retry_after)
         finally:
-            if alone:
+            if has_turn:
                 breaker.go_on()
 
     async def _in_batch(self, batches: Batches) -> T:
@@ -401,9 +403,12 @@ class _Question(Generic[T]):
                 batch.take(self.call_id, self.response_format.messages(self.messages), settings)
         else:
             self.response_format = ResponseFormat(resumed.format)
-            self.call_id, self.most_usd = resumed.call_id, resumed.most_usd
-            batch = batches.left(self.model, resumed)
-        self.resumed, self.in_batch = None, self.in_batch and resumed is not None
+            self.call_id = resumed.call_id
+            self.most_usd = resumed.most_usd
+            batch = batches.of_call(self.model, resumed)
+        # One that was left in a batch and not worked on is sent in another one, if this run has any
+        self.resumed = None
+        self.in_batch = self.in_batch and resumed is not None
         self.calls = 1
         try:
             return await self._settled(batch.reply(self.call_id), batch)
@@ -423,31 +428,40 @@ class _Question(Generic[T]):
             ClaimLost: another process may be asking the same.
             LedgerError: the ledger cannot be used.
         """
-        request, most = self.request, None
-        if (prices := provider.prices_of(self.model, in_batch=batch is not None)) is not None:
+        client, request = self.client, self.request
+        self.most_usd = None
+        prices = provider.prices_of(self.model, in_batch=batch is not None)
+        if prices is not None:
             tokens_in = sum(most_tokens(message["content"]) for message in self.messages)
             # Some providers think beyond the limit of the visible reply, and are paid for it
-            tokens_out = max(self.max_tokens, self.client.most_tokens_out[self.model])
-            most = tokens_in * prices[0] + tokens_out * prices[2]
+            tokens_out = max(self.max_tokens, client.max_tokens_out[self.model])
+            self.most_usd = tokens_in * prices[0] + tokens_out * prices[2]
         call = {
-            "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": self.kind,
-            "attempt": self.calls + 1, "format": self.response_format.format, "batch": batch,
-        }  # fmt: skip
+            "request_key": request.key,
+            "judge": request.model,
+            "prompt": request.prompt,
+            "kind": self.kind,
+            "attempt": self.calls + 1,
+            "format": self.response_format.format,
+            "batch": batch,
+        }
+        reserved_usd = self.most_usd or 0.0
         while True:
-            self.client.afford(most or 0.0)
-            permit, call_id = await self.client.ledger.start(self.client.limits, call, most)
+            client.afford(reserved_usd)
+            permit, self.call_id = await client.ledger.start(client.limits, call, self.most_usd)
             if permit == "go":
                 break
             if permit == "wait" and batch is None and self._seconds_left() > 0:
                 await asyncio.sleep(_BUDGET_POLL_S)
                 continue
-            self.client.used_up = used_up(self.client.limits, permit)
-            if permit != "wait":
-                self.client.too_dear = min(self.client.too_dear, 0.0 if permit == "max_calls" else most or 0.0)
-            raise CallSkipped(self.client.used_up)
-        self.call_id, self.most_usd = call_id, most
+            client.used_up = used_up(client.limits, permit)
+            if permit == "max_calls":
+                client.too_dear = 0.0
+            elif permit != "wait":
+                client.too_dear = min(client.too_dear, reserved_usd)
+            raise CallSkipped(client.used_up)
         self.calls += 1
-        self.client.count(self.bill, Bill(calls=1))
+        client.count(self.bill, Bill(calls=1))
 
     async def _settled(self, sending: Awaitable[Reply], batch: Batch | None = None) -> T:
         """The value of the reply to a call that is being sent; how it ends is written down."""
@@ -457,39 +471,37 @@ class _Question(Generic[T]):
         reply: Reply | None = None
         try:
             self.reply = reply = await sending
-            value = parse(reply, self.read, self.request)
+            value = parse(reply, self.reader, self.request)
             status, ending = "usable", {}
             return value
-        except Unreadable as problem:
-            status, ending = "unreadable", {"code": problem.code, "message": problem.message}
-            raise
-        except Unsent as error:
-            ending = {"code": UNSENT, "message": str(error), "cost_usd": 0.0}
-            raise
         except BaseException as error:
-            if batch is None or isinstance(error, CallError):
+            # What may be at its provider has not ended, whatever happened here
+            if batch is None or isinstance(error, CallError | Unreadable | Unsent):
                 ending = failure(error)
             elif batch.sent_at is None and not isinstance(error, CallSkipped):
-                # What may be at its provider has not ended, whatever happened here.
                 ending = {**failure(error), "cost_usd": 0.0}
-            if batch is None and isinstance(error, CallError):
+            if isinstance(error, Unreadable):
+                status = "unreadable"
+            elif batch is None and isinstance(error, CallError):
                 self.breaker.failure(error, self.request.key, self.client.clock())
             raise
         finally:
             if status != "error":
                 self.breaker.success()
                 self.formats.accepted(self.response_format)
-                self.last = None
+                self.last_error = None
             # Written down in any case, also for a caller that is cancelled now.
             if ending is not None:
+                code = ending.get("code")
                 columns: dict[str, Any] = {} if batch else {"seconds": self.client.clock() - started}
-                paid = Bill(-int(ending.get("code") == UNSENT))
-                if reply is not None or ending.get("code") in MAY_BE_PAID:
+                paid = Bill(calls=-int(code == UNSENT))
+                if reply is not None or code in MAY_BE_PAID:
                     columns["cost_usd"] = paid.cost_usd = self._cost(reply, in_batch=batch is not None)
                 if reply is not None:
-                    paid.tokens_in, paid.tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
-                    most = self.client.most_tokens_out
-                    most[self.model] = max(most[self.model], paid.tokens_out)
+                    paid.tokens_in = reply.tokens_in or 0
+                    paid.tokens_out = reply.tokens_out or 0
+                    tokens_out = self.client.max_tokens_out
+                    tokens_out[self.model] = max(tokens_out[self.model], paid.tokens_out)
                     columns |= {
                         "tokens_in": reply.tokens_in,
                         "tokens_out": reply.tokens_out,
@@ -503,19 +515,19 @@ class _Question(Generic[T]):
 
     def _cost(self, reply: Reply | None, *, in_batch: bool) -> float | None:
         """Dollars of a call; what was reserved for it, where the server does not say."""
-        model, prices = self.model, provider.prices_of(self.model, in_batch=in_batch)
+        prices = provider.prices_of(self.model, in_batch=in_batch)
         if reply is None or prices is None:
             return self.most_usd
         size = sum(len(message["content"]) for message in self.messages)
         if credible(reply, size):
-            tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
+            tokens_in = reply.tokens_in or 0
             cached = min(reply.cached_tokens or 0, tokens_in)
-            return (tokens_in - cached) * prices[0] + cached * prices[1] + tokens_out * prices[2]
-        if model not in self.client.without_usage:
-            self.client.without_usage.add(model)
+            return (tokens_in - cached) * prices[0] + cached * prices[1] + (reply.tokens_out or 0) * prices[2]
+        if self.model not in self.client.without_usage:
+            self.client.without_usage.add(self.model)
             _log.warning(
-                f"{model.label} does not say how many tokens a call had, or not believably: it is counted at the most "
-                "that it may cost"
+                f"{self.model.label} does not say how many tokens a call had, or not believably: it is counted at the "
+                "most that it may cost"
             )
         return self.most_usd
 
@@ -527,7 +539,7 @@ class _Question(Generic[T]):
         if self._seconds_left() <= 0:
             raise self._over()
 
-    async def _wait(self, turn: Awaitable[W]) -> W:
+    async def _wait(self, turn: Awaitable[X]) -> X:
         """Wait for a turn: the first call as long as it takes, later ones until the deadline."""
         try:
             async with asyncio.timeout(None if self.started is None else self._seconds_left()):
@@ -537,17 +549,18 @@ class _Question(Generic[T]):
 
     def _over(self, *, cut_short: bool = False) -> CallFailed | CallSkipped:
         """The failure of a question whose time is over, perhaps in the middle of its last call."""
-        last, calls, deadline = self.last, self.calls, f"{self.client.limits.deadline_s:g} s"
-        breaker = self.breaker
-        if last is not None and last.kind == "limited":
-            breaker.refused_for(last, self.client.clock(), self.client.limits.deadline_s / 2)
+        error, breaker, deadline_s = self.last_error, self.breaker, self.client.limits.deadline_s
+        if error is not None and error.kind == "limited":
+            breaker.refused_for(error, self.client.clock(), deadline_s / 2)
         if isinstance(breaker.stopped, CallSkipped):
             return breaker.stopped
-        if last is not None and last.kind == "trouble":
-            cut = f"call {calls - 1}; the deadline of {deadline} cut call {calls} short"
-            return CallFailed(last.code, f"{last.message} ({cut})" if cut_short else self._last_of(last))
-        text = f"the {deadline} of one question were over after {calls} calls"
-        return CallFailed("deadline", f"{text}: the {self.client.noun} limits the rate" if last else text)
+        if error is None or error.kind == "limited":
+            message = f"the {deadline_s:g} s of one question were over after {self.calls} calls"
+            return CallFailed("deadline", f"{message}: the {self.client.noun} limits the rate" if error else message)
+        if not cut_short:
+            return CallFailed(error.code, self._last_of(error))
+        cut = f"call {self.calls - 1}; the deadline of {deadline_s:g} s cut call {self.calls} short"
+        return CallFailed(error.code, f"{error.message} ({cut})")
 
     def _seconds_left(self) -> float:
         elapsed_s = 0.0 if self.started is None else self.client.clock() - self.started

@@ -60,34 +60,41 @@ class CostCounter:
 
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
-        self._seen: set[str] = set()
-        self._known = 0
+        self._keys: set[str] = set()
+        self._in_ledger = 0
         self._expected = Bill()
 
     @property
     def calls(self) -> int:
         """Calls that will be made."""
-        return len(self._seen) - self._known
+        return len(self._keys) - self._in_ledger
 
     def add(self, call: ExpectedCall, *, in_batch: bool = False) -> None:
         """Add a call, unless its request was added before."""
-        key, request = call.request.key, call.request
-        if key in self._seen:
+        request = call.request
+        if request.key in self._keys:
             return
-        self._seen.add(key)
-        if call.exact and self._replies(key) is not None:
-            self._known += 1
+        self._keys.add(request.key)
+        if call.exact and self._replies(request.key) is not None:
+            self._in_ledger += 1
             return
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
-        price = prices_of(call.model, in_batch=in_batch)
-        cost = None if price is None else tokens_in * price[0] + call.tokens_out * price[2]
+        prices = prices_of(call.model, in_batch=in_batch)
+        cost = None if prices is None else tokens_in * prices[0] + call.tokens_out * prices[2]
         self._expected.add(Bill(tokens_in=tokens_in, tokens_out=call.tokens_out, cost_usd=cost))
 
     def cost(self, name: str, samples: int, offline: int = 0, checks: int = 0) -> Cost:
         """The sum of all calls, for this metric and this many samples."""
-        bill = self._expected
         return Cost(
-            name, samples, self.calls, self._known, bill.tokens_in, bill.tokens_out, bill.cost_usd, offline, checks
+            metric=name,
+            samples=samples,
+            calls=self.calls,
+            in_ledger=self._in_ledger,
+            tokens_in=self._expected.tokens_in,
+            tokens_out=self._expected.tokens_out,
+            cost_usd=self._expected.cost_usd,
+            offline=offline,
+            checks=checks,
         )
 
 
@@ -101,5 +108,4 @@ def total_usd(costs: Sequence[Cost]) -> float | None:
     >>> total_usd([Cost("a", 1, 1, 0, 10, 5, 0.25), Cost("b", 1, 1, 0, 10, 5, 0.5)])
     0.75
     """
-    dollars = [cost.cost_usd for cost in costs]
-    return None if None in dollars else sum(one for one in dollars if one is not None)
+    return Bill.total([Bill(cost_usd=cost.cost_usd) for cost in costs]).cost_usd

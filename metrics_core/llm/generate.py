@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -16,7 +17,7 @@ from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, Call
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client, learned_of
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall
-from answerkey.metrics_core.llm.ledger import Origin, existing_ledger
+from answerkey.metrics_core.llm.ledger import Ledger, Origin, existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import abilities, check
 from answerkey.metrics_core.llm.reply import Unreadable
@@ -28,10 +29,12 @@ ANSWERS = "answers"
 PROMPT = "answer@1"
 """Stands in the ledger as the prompt; the words themselves are the user's."""
 
-_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PARAMETERS = ("temperature", "seed", "max_tokens")
 _GUESSED_TOKENS = 150
 """Of an answer whose length is not known yet."""
+
+Status = Literal["generated", "from_ledger", "failed", "skipped"]
 
 
 def placeholders(template: str) -> tuple[str, ...]:
@@ -44,14 +47,16 @@ def placeholders(template: str) -> tuple[str, ...]:
     ('question', 'lang')
     """
     names: dict[str, None] = {}
-    for place in _PLACE.finditer(template):
-        if place[0] in ("{", "}") or (place[1] is not None and not place[1].strip()):
-            near = " ".join(template[max(0, place.start() - 15) : place.end() + 15].split())
+    for match in _BRACES.finditer(template):
+        name = match[1]
+        if match[0] in ("{", "}") or (name is not None and not name.strip()):
+            excerpt = " ".join(template[max(0, match.start() - 15) : match.end() + 15].split())
             raise UserError(
-                f"template: {place[0]} near {near!r} names no column; write {{question}}, and {{{{ or }}}} for a brace"
+                f"template: {match[0]} near {excerpt!r} names no column; write {{question}}, and {{{{ or }}}} for a "
+                "brace"
             )
-        if place[1] is not None:
-            names[place[1].strip()] = None
+        if name is not None:
+            names[name.strip()] = None
     return tuple(names)
 
 
@@ -62,10 +67,10 @@ def filled(template: str, values: Mapping[str, str]) -> str:
     "What is {x}? Reply as {'answer': ...}"
     """
 
-    def text(place: re.Match[str]) -> str:
-        return place[0][0] if place[1] is None else values[place[1].strip()]
+    def text(match: re.Match[str]) -> str:
+        return match[0][0] if match[1] is None else values[match[1].strip()]
 
-    return _PLACE.sub(text, template)
+    return _BRACES.sub(text, template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,18 @@ class Prompting:
 
         Each repeat has a seed of its own: with the same seed a provider may give the same answer again.
         """
-        user, later = filled(self.template, values), repeat - 1
         return Request(
-            model.label, PROMPT, self.system, user, "", self.temperature, self.seed + later, self.max_tokens, later,
+            model=model.label,
+            prompt=PROMPT,
+            system=self.system,
+            user=filled(self.template, values),
+            schema="",
+            temperature=self.temperature,
+            seed=self.seed + repeat - 1,
+            max_tokens=self.max_tokens,
+            repeat=repeat - 1,
             extras=self.extras,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,7 @@ class Answer:
     """
 
     text: str | None
-    status: Literal["generated", "from_ledger", "failed", "skipped"]
+    status: Status
     reason: str | None
     bill: Bill
     origin: Origin | None = None
@@ -135,21 +147,22 @@ def generate(
         return []
     progress = runtime.Progress(ANSWERS, "questions", len(requests))
 
-    async def answers(client: Client) -> list[Answer]:
-        async def answer(request: Request) -> Answer:
-            bill = Bill()
-            try:
-                text = await client.ask(model, request, _read, bill)
-                origin = await client.origin(request)
-                answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, origin)
-            except CallFailed as error:
-                answer = Answer(None, "failed", str(error), bill)
-            except CallSkipped as error:
-                answer = Answer(None, "skipped", str(error), bill)
-            progress.add(failed=answer.status == "failed", cost_usd=bill.cost_usd)
-            return answer
+    async def answer(client: Client, request: Request) -> Answer:
+        bill = Bill()
+        try:
+            text = await client.ask(model, request, _with_text, bill)
+            origin = await client.ledger.do(Ledger.origin, request.key)
+            status: Status = "generated" if bill.calls else "from_ledger"
+            answer = Answer(text, status, reason=None, bill=bill, origin=origin)
+        except CallFailed as error:
+            answer = Answer(None, "failed", str(error), bill)
+        except CallSkipped as error:
+            answer = Answer(None, "skipped", error.message, bill)
+        progress.add(failed=answer.status == "failed", cost_usd=bill.cost_usd)
+        return answer
 
-        return await runtime.each(requests, answer, limits.concurrency)
+    async def answers(client: Client) -> list[Answer]:
+        return await runtime.each(requests, partial(answer, client), limits.concurrency)
 
     return runtime.ask(
         answers,
@@ -179,13 +192,13 @@ def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | No
 
 def left_out(model: ModelRef) -> tuple[str, ...]:
     """The parameters that the model does not accept, as far as litellm and this process know."""
-    taken = abilities(model.model).parameters
     # `max_tokens` is sent under its other name
     refused = learned_of(model, structured=False).best.without - {"max_tokens"}
-    return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
+    accepted = abilities(model.model).parameters - refused
+    return tuple(name for name in _PARAMETERS if name not in accepted)
 
 
-def _read(reply: str) -> str:
+def _with_text(reply: str) -> str:
     if is_blank(reply):
         raise Unreadable("no_room", "no visible text before the answer was cut off; allow more (max_tokens)")
     return reply

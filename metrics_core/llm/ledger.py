@@ -96,7 +96,7 @@ CREATE TABLE answerkey_calls (
     cost_usd double precision,          -- NULL: price unknown, or nothing paid; without tokens_out: most_usd
     model text, fingerprint text, finish_reason text, reply text,
     batch text,                         -- NULL: sent on its own
-    size bigint                         -- bytes that were sent
+    size bigint                         -- not used
 );
 CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
 CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
@@ -122,10 +122,10 @@ _RENEW = "UPDATE answerkey_claims SET expires_at = :now + :lease WHERE owner = :
 _SEND = """
 INSERT INTO answerkey_calls (
     call_id, request_key, judge, prompt, run, month, kind, attempt, format, status, most_usd, started_at, cost_usd,
-    batch, size
+    batch
 )
 SELECT :call_id, request_key, :judge, :prompt, :run, :month, :kind, :attempt, :format, 'sent', :most_usd, :now,
-       :most_usd, :batch, :size
+       :most_usd, :batch
 FROM answerkey_claims WHERE request_key = :request_key AND owner = :owner
 RETURNING 1
 """
@@ -162,18 +162,24 @@ FROM answerkey_calls AS c LEFT JOIN answerkey_batches AS b ON b.batch = c.batch
 WHERE request_key = :key AND status = 'sent' AND c.batch IS NOT NULL
 ORDER BY c.number DESC LIMIT 1
 """
-_SEND_BATCH = """
-INSERT INTO answerkey_batches (batch, judge, sent_at) VALUES (:batch, :judge, :now) ON CONFLICT (batch) DO NOTHING
+_PUT_BATCH = """
+INSERT INTO answerkey_batches (batch, judge, sent_at, provider_id) VALUES (:batch, :judge, :now, :provider_id)
+ON CONFLICT (batch) DO UPDATE SET provider_id = excluded.provider_id
 """
 _SPENT = f"""
-SELECT judge, count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END), coalesce(sum(tokens_in), 0),
-       coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
-       coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0),
-       count(CASE WHEN cost_usd IS NULL
-                   AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END)
+SELECT
+    judge,
+    count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END) AS calls,
+    CAST(coalesce(sum(tokens_in), 0) AS bigint) AS tokens_in,
+    CAST(coalesce(sum(tokens_out), 0) AS bigint) AS tokens_out,
+    -- NULL if the price of a call is unknown that was paid, or may have been
+    CASE count(
+        CASE WHEN cost_usd IS NULL AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END
+    ) WHEN 0 THEN coalesce(sum(cost_usd), 0) END AS cost_usd,
+    coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0) AS reserved_usd
 FROM answerkey_calls WHERE WHICH GROUP BY judge ORDER BY judge
 """
-_NO_RESULT = dict.fromkeys(
+_NO_RESULT: dict[str, Any] = dict.fromkeys(
     ("code", "message", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason",
      "reply")
 )  # fmt: skip
@@ -258,14 +264,14 @@ def _verb(method: Callable[Concatenate[Ledger, P], R]) -> Callable[Concatenate[L
     """A method that can be done again from the start where the connection to the server was lost."""
 
     @wraps(method)
-    def done(self: Ledger, /, *arguments: P.args, **named: P.kwargs) -> R:
+    def repeated(self: Ledger, /, *arguments: P.args, **options: P.kwargs) -> R:
         while True:
             try:
-                return method(self, *arguments, **named)
+                return method(self, *arguments, **options)
             except self._errors as error:
                 self._recover(error)
 
-    return done
+    return repeated
 
 
 class Ledger:
@@ -343,12 +349,16 @@ class Ledger:
 
     def version(self) -> int | None:
         """The version of its tables; None: it has none yet."""
-        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
-        if tables and "answerkey_ledger" not in tables:
+        has_tables, is_ledger = self._rows(
+            "SELECT count(*), coalesce(max(name = 'answerkey_ledger'), 0) FROM sqlite_master"
+        )[0]
+        if not has_tables:
+            return None
+        if not is_ledger:
             raise LedgerError(
                 f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
             )
-        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0]) if tables else None
+        return int(self._rows("SELECT version FROM answerkey_ledger")[0][0])
 
     def _make(self) -> None:
         # Let others read while one writes. SQLite waits for others everywhere but here, where several make a file.
@@ -440,7 +450,7 @@ class Ledger:
 
         Args:
             limits: those of the run and of the month.
-            call: request_key, judge, prompt, kind, attempt and format; size, if known; batch, if it goes in one.
+            call: request_key, judge, prompt, kind, attempt and format; batch, if it goes in one.
             most_usd: what it may cost at most, in dollars; None: its price is unknown.
 
         Returns:
@@ -454,9 +464,15 @@ class Ledger:
         month = f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
         call_id = f"{self._owner}-{next(self._numbers)}"
         values = {
-            "batch": None, "size": None, **call, "call_id": call_id, "run": limits.run, "month": month, "now": now,
-            "most_usd": most_usd, "owner": self._owner,
-        }  # fmt: skip
+            "batch": None,
+            **call,
+            "call_id": call_id,
+            "run": limits.run,
+            "month": month,
+            "now": now,
+            "most_usd": most_usd,
+            "owner": self._owner,
+        }
         change = Spent(1, most_usd or 0.0, int(most_usd is None))
         try:
             with self._transaction():
@@ -503,13 +519,14 @@ class Ledger:
         Raises:
             KeyError: there never was such a call.
         """
-        # The one character that PostgreSQL does not take in a text.
-        values = {
-            name: value.replace("\0", "\ufffd") if isinstance(value, str) else value for name, value in result.items()
-        }
+        values = {**_NO_RESULT, **result}
+        for name, value in values.items():
+            if isinstance(value, str):
+                # The one character that PostgreSQL does not take in a text.
+                values[name] = value.replace("\0", "\ufffd")
         cost = result.get("cost_usd")
         with self._transaction():
-            ended = self._rows(_END, **(_NO_RESULT | values), call_id=call_id, status=status)
+            ended = self._rows(_END, **values, call_id=call_id, status=status)
             for run, month, most_usd in ended:
                 change = Spent(
                     calls=-int(result.get("code") == UNSENT),
@@ -527,28 +544,23 @@ class Ledger:
 
         None: there is none. It is to be finished as a call that this ledger has started.
         """
-        for *columns, before in self._rows(_BATCHED, key=key):
+        for *columns, earlier_run in self._rows(_BATCHED, key=key):
             call = BatchedCall(*columns)
-            if before != run:
-                most, unpriced = call.most_usd or 0.0, int(call.most_usd is None)
+            if earlier_run != run:
+                reserved_usd = call.most_usd or 0.0
+                unpriced = int(call.most_usd is None)
                 move = "UPDATE answerkey_calls SET run = :run WHERE call_id = :call_id"
                 with self._transaction():
                     self._rows(move, run=run, call_id=call.call_id)
-                    self._count(before, Spent(-1, -most, -unpriced))
-                    self._count(run, Spent(1, most, unpriced))
+                    self._count(earlier_run, Spent(-1, -reserved_usd, -unpriced))
+                    self._count(run, Spent(1, reserved_usd, unpriced))
             return call
         return None
 
     @_verb
-    def send_batch(self, batch: str, judge: str) -> None:
-        """Write down that a batch is about to be sent."""
-        self._rows(_SEND_BATCH, batch=batch, judge=judge, now=time.time())
-
-    @_verb
-    def name_batch(self, batch: str, provider_id: str) -> None:
-        """Write down how the provider names a batch that it has."""
-        sql = "UPDATE answerkey_batches SET provider_id = :provider_id WHERE batch = :batch"
-        self._rows(sql, batch=batch, provider_id=provider_id)
+    def put_batch(self, batch: str, judge: str, provider_id: str | None) -> None:
+        """Write down that a batch is about to be sent or, once it is known, how the provider names it."""
+        self._rows(_PUT_BATCH, batch=batch, judge=judge, now=time.time(), provider_id=provider_id)
 
     @_verb
     def spent(self, run: str) -> Spent:
@@ -563,12 +575,7 @@ class Ledger:
     def spent_by_judge(self, run: str | None, keys: Sequence[str] = ()) -> list[JudgeSpent]:
         """What a run has spent on each judge, by their names; None: what all runs have spent on these requests."""
         which, values = _among(keys) if run is None else ("run = :run", {"run": run})
-        return [
-            JudgeSpent(judge, calls, int(tokens_in), int(tokens_out), None if unknown else cost, reserved)
-            for judge, calls, tokens_in, tokens_out, cost, reserved, unknown in self._rows(
-                _SPENT.replace("WHICH", which), **values
-            )
-        ]
+        return [JudgeSpent(*row) for row in self._rows(_SPENT.replace("WHICH", which), **values)]
 
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first."""
@@ -618,8 +625,8 @@ def _address(file: Path) -> str:
     if all(os.access(path, os.W_OK, effective_ids=effective) for path in (folder, file) if path.exists()):
         return f"file:{quote(str(file))}?mode=rwc"
     # SQLite makes a file beside one that may be written meanwhile, but here nobody can make any.
-    log = Path(f"{file}-wal")
-    return f"file:{quote(str(file))}?mode=ro{'' if log.exists() else '&immutable=1'}"
+    has_log = Path(f"{file}-wal").exists()
+    return f"file:{quote(str(file))}?mode=ro" + ("" if has_log else "&immutable=1")
 
 
 class _Postgres(Ledger):

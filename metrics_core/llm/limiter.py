@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from answerkey.metrics_core.llm.request import GARBLED, CallError, CallFailed, CallSkipped
@@ -55,8 +56,10 @@ class Limiter:
         self._ceiling, self._patience = ceiling, patience
         self.limit: float = min(_FIRST_CALLS, ceiling)
         self.in_flight = 0
-        self._answered = self._was_cut = False
-        self._cut_at = self._paused_until = -math.inf
+        self._answered = False
+        self._was_cut = False
+        self._last_cut_s = -math.inf
+        self._paused_until = -math.inf
         self._refusals = 0
         self._waiting: deque[asyncio.Future[float]] = deque()
         self._started: deque[asyncio.Future[float]] = deque()
@@ -83,7 +86,7 @@ class Limiter:
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
         # Calls from before the last cut say nothing about the limit after it
-        is_news = began > self._cut_at
+        is_news = began > self._last_cut_s
         if load == "ok":
             self._refusals = 0
             seconds = max(now - began, 1e-9)
@@ -105,7 +108,7 @@ class Limiter:
             share = _CUT if load == "limited" else _CUT_LATE
             self.limit = max(1.0, self.limit * share)
             self._was_cut = True
-            self._cut_at = now
+            self._last_cut_s = now
         self._admit()
 
     def _admit(self) -> None:
@@ -145,31 +148,31 @@ class Breaker:
     _failing_since: float | None = None
     _failures: int = 0
     _hopeless: int = 0
-    _last_at: float = -math.inf
-    _questions: dict[str, set[str]] = field(default_factory=dict)
+    _failed_at: float = -math.inf
+    _questions: defaultdict[str, set[str]] = field(default_factory=partial(defaultdict, set))
 
     @property
     def open(self) -> bool:
         """Whether all calls fail, so that they are made one at a time."""
-        troubled = self._questions.get("trouble", ())
         # One question alone may have trouble of its own.
-        return self._failures >= _FAILURES_IN_A_ROW and (self.replied or len(troubled) > 2)
+        return self._failures >= _FAILURES_IN_A_ROW and (self.replied or len(self._questions["trouble"]) > 2)
 
     async def wait(self) -> bool:
         """Wait for the turn of a call while all calls fail; returns whether it has to be given back, by `go_on`."""
-        while self.open:
-            await self._turn.acquire()
-            try:
-                if not self.open or self.stopped:
-                    self._turn.release()
-                    return False
-                pause = min(0.5 * 1.5 ** min(self._failures - _FAILURES_IN_A_ROW, 20), _LONGEST_TRIAL_S)
-                await asyncio.sleep(max(0.0, self._last_at + pause - asyncio.get_running_loop().time()))
-                return True
-            except BaseException:
+        if not self.open:
+            return False
+        await self._turn.acquire()
+        keeps_turn = False
+        try:
+            # Another call may have succeeded, or the model been left, meanwhile
+            if self.open and not self.stopped:
+                pause_s = min(0.5 * 1.5 ** min(self._failures - _FAILURES_IN_A_ROW, 20), _LONGEST_TRIAL_S)
+                await asyncio.sleep(max(0.0, self._failed_at + pause_s - asyncio.get_running_loop().time()))
+                keeps_turn = True
+        finally:
+            if not keeps_turn:
                 self._turn.release()
-                raise
-        return False
+        return keeps_turn
 
     def go_on(self) -> None:
         """Give the turn to the next call."""
@@ -177,16 +180,18 @@ class Breaker:
 
     def success(self) -> None:
         """A reply came."""
-        self.replied, self._failing_since = True, None
-        self._failures = self._hopeless = 0
+        self.replied = True
+        self._failing_since = None
+        self._failures = 0
+        self._hopeless = 0
         self._questions.clear()
 
     def failure(self, error: CallError, question: str, now: float) -> None:
         """A call ended without a reply; `now` in seconds of the loop's clock."""
-        if now - self._last_at > 2 * self.deadline_s:
+        if now - self._failed_at > 2 * self.deadline_s:
             # Nobody asked meanwhile: that is no silence of the server.
             self._failing_since = None
-        self._last_at = now
+        self._failed_at = now
         if error.code == "quota":
             self._leave(f"the {self.noun}'s quota is used up, and its server does not say until when", error)
         elif error.kind == "fatal" and not (error.code in _OF_ONE_QUESTION and self.replied):
@@ -195,7 +200,7 @@ class Breaker:
                 error.code, f"not asked, since the {self.noun} refuses every call: {error.message}"
             )
         elif error.kind in ("trouble", "limited"):
-            self._questions.setdefault(error.kind, set()).add(question)
+            self._questions[error.kind].add(question)
             if self._failing_since is None:
                 self._failing_since = now
             seconds = now - self._failing_since
@@ -218,29 +223,28 @@ class Breaker:
 
     def useless(self, code: str, message: str, question: str) -> None:
         """A question got an answer that is of no use."""
-        questions = self._questions.setdefault(code, set())
-        questions.add(question)
-        if len(questions) >= _ENOUGH_REFUSED:
-            what = "answers with no completion" if code == GARBLED else "refuses every question"
-            self.stopped = CallFailed(code, f"not asked, since the {self.noun} {what}: {message}")
+        self._questions[code].add(question)
+        if len(self._questions[code]) >= _ENOUGH_REFUSED:
+            problem = "answers with no completion" if code == GARBLED else "refuses every question"
+            self.stopped = CallFailed(code, f"not asked, since the {self.noun} {problem}: {message}")
 
     def refused_for(self, error: CallError, now: float, seconds: float) -> None:
         """Leave the model if every call was refused for so many seconds."""
         # One question alone may be refused for what it is.
-        if self._failing_since is None or len(self._questions.get("limited", ())) < 2:
+        if self._failing_since is None or len(self._questions["limited"]) < 2:
             return
-        if now - self._failing_since >= seconds:
-            refused_s = now - self._failing_since
+        refused_s = now - self._failing_since
+        if refused_s >= seconds:
             self._leave(f"the {self.noun} has refused every call for {refused_s:.0f} s{_until(error)}", error)
 
     def hopeless(self, error: CallError) -> bool:
         """Whether a refusal lasts longer than any question waits."""
         return error.retry_after is not None and error.retry_after > self.deadline_s
 
-    def _leave(self, why: str, error: CallError) -> None:
+    def _leave(self, reason: str, error: CallError) -> None:
         if self.stopped is None:
-            later = f"{why}; the next run continues there: {error.message}"
-            self.stopped = CallSkipped(later, unavailable=True)
+            message = f"{reason}; the next run continues there: {error.message}"
+            self.stopped = CallSkipped(message, unavailable=True)
 
 
 def _until(error: CallError) -> str:

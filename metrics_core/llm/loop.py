@@ -21,8 +21,8 @@ from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import AsyncLedger
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 
-S = TypeVar("S")
 T = TypeVar("T")
+X = TypeVar("X")
 
 _GRACE_S = 2.0
 """For the calls in flight when their caller is stopped: most judges reply meanwhile, and a reply is paid for."""
@@ -59,42 +59,44 @@ _works: set[_Work] = set()
 _stopped_runs: set[str] = set()
 
 
-def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], this: _Work | None = None, every_s: float = 5.0) -> T:
+def run(
+    work: Coroutine[Any, Any, T], tick: Callable[[], None], own_work: _Work | None = None, every_s: float = 5.0
+) -> T:
     """Do `work` on the loop of the models and wait for it; call `tick` now and then while waiting.
 
     A caller that is interrupted stops the work as `stop` does.
 
     Args:
-        this: by which `stop` finds the work; None: it belongs to no run.
+        own_work: by which `stop` finds the work; None: it belongs to no run.
 
     Raises:
         Stopped: the run was stopped, by `stop`.
     """
-    this = this or _Work("")
-    this.stopped = _is_stopped(this.run)
+    own_work = own_work or _Work("")
+    own_work.stopped = _is_stopped(own_work.run)
 
     async def watched() -> T:
         try:
             return await work
         finally:
-            this.ended.set()
+            own_work.ended.set()
 
-    this.future = future = asyncio.run_coroutine_threadsafe(watched(), _loop())
-    _works.add(this)
+    own_work.future = future = asyncio.run_coroutine_threadsafe(watched(), _loop())
+    _works.add(own_work)
     try:
         while not wait([future], every_s).done:
             tick()
-        if this.stopped:
+        if own_work.stopped:
             raise Stopped("the run was stopped")
         return future.result()
     except (KeyboardInterrupt, SystemExit):
-        _end([this])
+        _end([own_work])
         raise
     finally:
         # The work is unaware of other errors raised here.
         if future.cancel():
-            this.ended.wait(_CLEAN_UP_S)
-        _works.discard(this)
+            own_work.ended.wait(_CLEAN_UP_S)
+        _works.discard(own_work)
 
 
 @dataclass(slots=True)
@@ -136,17 +138,18 @@ def ask(
         Stopped: the run was stopped, by `stop`.
         LedgerError: the ledger cannot be opened.
     """
-    this = _Work(access.run or uuid.uuid4().hex)
+    own_work = _Work(access.run or uuid.uuid4().hex)
     clients: list[Client] = []
 
     def stopped() -> bool:
-        return this.stopped or access.is_stopped
+        return own_work.stopped or access.is_stopped
 
     async def connected() -> T:
         async with AsyncExitStack() as stack:
             ledger = await AsyncLedger.open(access.ledger)
             stack.push_async_callback(ledger.close)
-            client = Client(ledger, replace(access, run=this.run, stopped=stopped), limits, noun, check)
+            run_access = replace(access, run=own_work.run, stopped=stopped)
+            client = Client(ledger, run_access, limits, noun=noun, check=check)
             stack.push_async_callback(client.close)
             clients.append(client)
             return await work(client)
@@ -154,12 +157,15 @@ def ask(
     def say_how_far() -> None:
         for client in clients:
             # Work that waits for its turn has nothing to say.
-            if progress.n_done or client.calls:
-                done = f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}"
-                _log.info(f"{done}, {client.tally()}, {progress.n_failed:,} failed", extra=HOW_FAR)
+            if progress.n_done or client.total.calls:
+                _log.info(
+                    f"{progress.name}: {progress.n_done:,}/{progress.total:,} {progress.unit}, {client.tally()}, "
+                    f"{progress.n_failed:,} failed",
+                    extra=HOW_FAR,
+                )
 
     # What a batch says of itself is enough
-    return run(connected(), say_how_far, this, every_s=600.0 if limits.batch else 5.0)
+    return run(connected(), say_how_far, own_work, every_s=600.0 if limits.batch else 5.0)
 
 
 def stop(run_id: str) -> None:
@@ -183,22 +189,22 @@ def _end(works: Sequence[_Work]) -> None:
             cancelled.ended.wait(_CLEAN_UP_S)
 
 
-async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrency: int) -> list[T]:
-    """The results of `work` for all items, in their order, as many at a time as keep `concurrency` calls in flight.
+async def each(questions: Sequence[X], work: Callable[[X], Awaitable[T]], concurrency: int) -> list[T]:
+    """The results of `work` for all questions, in their order, as many at a time as keep `concurrency` calls in flight.
 
     Raises:
         Exception: the first that `work` raises; one broken ledger, or one defect, stands for all.
     """
-    results: list[Any] = [None] * len(items)
-    rest = iter(enumerate(items))
+    results: list[Any] = [None] * len(questions)
+    pending = iter(enumerate(questions))
 
     async def worker() -> None:
-        for index, item in rest:
-            results[index] = await work(item)
+        for index, question in pending:
+            results[index] = await work(question)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(len(items), _AT_ONCE * concurrency)):
+            for _ in range(min(len(questions), _AT_ONCE * concurrency)):
                 group.create_task(worker())
     except BaseExceptionGroup as error:
         # Without the groups, which would print a traceback for each of the others

@@ -65,7 +65,7 @@ class ModelRef:
         ModelRef(openai/qwen2.5@127.0.0.1:8080/v1)
         """
         # Model names may contain an @ of their own; an address begins with its scheme.
-        model, *given = re.split(r"@(?=https?://)", text.strip(), maxsplit=1, flags=re.IGNORECASE)
+        model, *addresses = re.split(r"@(?=https?://)", text.strip(), maxsplit=1, flags=re.IGNORECASE)
         provider, _, name = model.partition("/")
         if holds_key(model):
             raise UserError(f"{noun}: a part of its name looks like a key, and names are stored; {_KEY_PLACES}")
@@ -73,7 +73,7 @@ class ModelRef:
             # Only the provider is shown: an address on its own may contain a password.
             hint = f", or {or_else}" if or_else else ""
             raise UserError(f"{noun} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{hint}")
-        address = given[0] if given else api_base or provider_address(model)
+        address = addresses[0] if addresses else api_base or provider_address(model)
         try:
             parts = urlsplit(address)
             # Reading the port validates it.
@@ -138,10 +138,10 @@ def check_reachable(models: Iterable[ModelRef]) -> None:
         proxied = urllib.request.getproxies().get(parts.scheme) and not urllib.request.proxy_bypass(parts.netloc)
         if not parts.hostname or proxied:
             continue
-        place = (parts.hostname, parts.port or {"http": 80, "https": 443}[parts.scheme])
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         for pause in (0.5, 1.5, None):
             try:
-                socket.create_connection(place, timeout=_CONNECT_S).close()
+                socket.create_connection((parts.hostname, port), timeout=_CONNECT_S).close()
                 break
             except OSError as error:
                 if pause is None:

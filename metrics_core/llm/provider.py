@@ -159,10 +159,11 @@ class _Wire:
         """The server's own message, or all that it says, for people."""
         body = self.json
         error = _mapping(body.get("error", body))
-        if isinstance(error.get("message"), str) and error["message"]:
-            names = [f"({error[name]})" for name in ("code", "type") if error.get(name)][:1]
-            return without_secrets(" ".join((error["message"], *names)), self.model)
-        return without_secrets(self.text, self.model)
+        message = error.get("message")
+        if not (isinstance(message, str) and message):
+            return without_secrets(self.text, self.model)
+        code = error.get("code") or error.get("type")
+        return without_secrets(f"{message} ({code})" if code else message, self.model)
 
     def error(self, raised: BaseException) -> CallError:
         """What `raised` means, by what to do next."""
@@ -190,9 +191,9 @@ class _Wire:
         """What an answer with status 200 means: it may have to be paid, unless its own status is a refusal."""
         error = _error_within(self.json)
         if not error:
-            problem_is = "has no choices" if self.json else "is not a JSON object"
+            problem = "has no choices" if self.json else "is not a JSON object"
             text = quoted(without_secrets(self.text, self.model))
-            return CallError("again", GARBLED, f"the server's answer {problem_is}: {text}")
+            return CallError("again", GARBLED, f"the server's answer {problem}: {text}")
         code = error.get("code")
         if isinstance(code, int | str) and re.fullmatch("[45][0-9][0-9]", str(code)):
             body = json.dumps({"error": error}).encode()
@@ -218,7 +219,11 @@ class _Wire:
         # Some servers say with a 503 what others say with a 429.
         if status == 429 or (status in _TRANSIENT and wait is not None):
             return CallError("limited", code, message, wait)
-        kind: FailureKind = "trouble" if status in _TRANSIENT else "fatal" if status in _FATAL else "permanent"
+        kind: FailureKind = "permanent"
+        if status in _TRANSIENT:
+            kind = "trouble"
+        elif status in _FATAL:
+            kind = "fatal"
         return CallError(kind, code, message)
 
 
@@ -266,7 +271,9 @@ async def _note(response: httpx.Response) -> None:
     wire = _wire.get(None)
     if wire is None:
         return
-    wire.status, wire.headers, wire.body = response.status_code, response.headers.copy(), b""
+    wire.status = response.status_code
+    wire.headers = response.headers.copy()
+    wire.body = b""
     stream: Any = response.stream
     try:
         if response.status_code in _REDIRECTS:
@@ -274,13 +281,14 @@ async def _note(response: httpx.Response) -> None:
             raise CallError("fatal", "redirect", _redirected(response))
         if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
             raise CallError("again", GARBLED, "this server only streams, which is not supported")
-        data = bytearray()
+        # In the wire only when it is whole: what breaks off in the middle is no answer
+        body = bytearray()
         async for piece in stream:
-            data += piece
-            if len(data) > wire.most_bytes:
+            body += piece
+            if len(body) > wire.most_bytes:
                 raise _too_long(wire.most_bytes)
-        encoded = response.headers.pop("content-encoding", "").lower() not in ("", "identity")
-        wire.body = _unpacked(bytes(data), wire.most_bytes) if encoded else bytes(data)
+        is_packed = response.headers.pop("content-encoding", "").lower() not in ("", "identity")
+        wire.body = _unpacked(bytes(body), wire.most_bytes) if is_packed else bytes(body)
     except CallError as error:
         wire.problem = error
         raise
@@ -357,10 +365,18 @@ async def complete(
     async with _recorded(model, timeout_s) as wire:
         try:
             response = await litellm().acompletion(
-                model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
-                allowed_openai_params=["max_retries"], drop_params=True, client=client_of(model), **_key_of(model),
-                **settings, **{"no-log": True},
-            )  # fmt: skip
+                model=model.model,
+                messages=list(messages),
+                timeout=timeout_s,
+                num_retries=0,
+                max_retries=0,
+                allowed_openai_params=["max_retries"],
+                drop_params=True,
+                client=client_of(model),
+                **_key_of(model),
+                **settings,
+                **{"no-log": True},
+            )
         except Exception as error:
             body = wire.json
             if wire.status == 400 and _NO_ROOM in wire.text.lower():
@@ -392,9 +408,9 @@ async def by_sdk(
 
 def body_of(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a call in OpenAI's format, with the parameters as litellm spells them for the model."""
-    name, provider = _split(model.model)
-    taken = litellm().utils.get_optional_params(model=name, custom_llm_provider=provider, drop_params=True, **settings)
-    return {"model": name, "messages": list(messages), **taken.pop("extra_body", {}), **taken}
+    parameters = _parameters(model.model, settings)
+    extra_body = parameters.pop("extra_body", {})
+    return {"model": _split(model.model)[0], "messages": list(messages), **extra_body, **parameters}
 
 
 def reply_in(status: int, body: object, model: ModelRef) -> Reply:
@@ -423,12 +439,13 @@ def _key_of(model: ModelRef) -> dict[str, str]:
 
 def client_of(model: ModelRef) -> Any:
     """What litellm is to send a call through; None: litellm makes a client of its own."""
-    clients, slot = _connected(), (model.model, model.api_base, model.api_key)
+    clients = _connected()
+    slot = model.model, model.api_base, model.api_key
     if slot not in clients:
         _, provider = _split(model.model)
         of_openai = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
-        own = not of_openai or provider in _OWN_HANDLER or abilities(model.model).by_responses
-        clients[slot] = clients[None] if own else _sdk_client(model)
+        by_sdk = of_openai and provider not in _OWN_HANDLER and not abilities(model.model).by_responses
+        clients[slot] = _sdk_client(model) if by_sdk else clients[None]
     return clients[slot]
 
 
@@ -436,9 +453,11 @@ def _sdk_client(model: ModelRef) -> Any:
     """A client of OpenAI's library that sends through our HTTP client; None: litellm makes its own."""
     import openai
 
+    # What is not given stands in the environment, where litellm would look for it
     name, provider = _split(model.model)
-    address, key = model.api_base, _key_of(model).get("api_key")
-    own: dict[str, Any] = {"http_client": _connected()[None].client, "max_retries": 0}
+    address = model.api_base
+    key = _key_of(model).get("api_key")
+    options: dict[str, Any] = {"http_client": _connected()[None].client, "max_retries": 0}
     if provider == "azure":
         address = address or os.environ.get("AZURE_API_BASE", "")
         key = key or os.environ.get("AZURE_API_KEY") or os.environ.get("AZURE_OPENAI_API_KEY")
@@ -446,15 +465,16 @@ def _sdk_client(model: ModelRef) -> Any:
             return None
         version = os.environ.get("AZURE_API_VERSION") or litellm().AZURE_DEFAULT_API_VERSION
         if "/openai/v1" not in address and version not in ("v1", "preview", "latest"):
-            return openai.AsyncAzureOpenAI(azure_endpoint=address, api_key=key, api_version=version, **own)
-        address = address if "/openai/v1" in address else f"{address.rstrip('/')}/openai/v1"
+            return openai.AsyncAzureOpenAI(azure_endpoint=address, api_key=key, api_version=version, **options)
+        if "/openai/v1" not in address:
+            address = f"{address.rstrip('/')}/openai/v1"
     else:
-        *_, known_key, known_address = litellm().get_llm_provider(
+        *_, default_key, default_address = litellm().get_llm_provider(
             model=f"{provider}/{name}", api_base=address or None, api_key=key
         )
-        key = key or known_key or os.environ.get("OPENAI_API_KEY")
-        address = address or known_address or os.environ.get("OPENAI_BASE_URL", "")
-    return openai.AsyncOpenAI(api_key=key or KEYLESS, base_url=address or None, **own)
+        key = key or default_key or os.environ.get("OPENAI_API_KEY")
+        address = address or default_address or os.environ.get("OPENAI_BASE_URL", "")
+    return openai.AsyncOpenAI(api_key=key or KEYLESS, base_url=address or None, **options)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -513,16 +533,17 @@ def _content(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
     content = message.get("content")
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    others = _mapping(message.get("provider_specific_fields"))
+    specific = _mapping(message.get("provider_specific_fields"))
     if isinstance(content, str) and (thought := _THOUGHT.match(content)):
-        thoughts, content = thought[1], content[thought.end() :]
+        thoughts = thought[1]
+        content = content[thought.end() :]
     else:
-        thoughts = message.get("reasoning_content") or message.get("reasoning") or others.get("reasoning")
+        thoughts = message.get("reasoning_content") or message.get("reasoning") or specific.get("reasoning")
     if str(content or "").strip():
         # Another end of thoughts after the thoughts: what it ends is ambiguous, so nothing is taken away.
         unclear = thoughts and "</think>" in str(content)
         return "text", f"<think>{thoughts}</think>{content}" if unclear else content
-    if refusal := message.get("refusal") or others.get("refusal"):
+    if refusal := message.get("refusal") or specific.get("refusal"):
         return "refusal", refusal
     if call := message.get("tool_calls") or message.get("function_call"):
         return "tool_call", json.dumps(call, default=str, sort_keys=True)
@@ -539,12 +560,13 @@ def _tokens_out(usage: Mapping[str, Any], tokens_in: int) -> int | None:
     >>> _tokens_out({"completion_tokens": 40, "total_tokens": 2540}, 1500)
     1040
     """
-    named = _token_count(usage.get("completion_tokens"))
-    if named is None:
+    tokens_out = _token_count(usage.get("completion_tokens"))
+    if tokens_out is None:
         return None
     thoughts = _token_count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     # More thoughts than tokens cannot be among them
-    tokens_out = named + thoughts if thoughts > named else named
+    if thoughts > tokens_out:
+        tokens_out += thoughts
     total = _token_count(usage.get("total_tokens")) or 0
     return max(tokens_out, total - tokens_in)
 
@@ -575,9 +597,10 @@ def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallE
         parameter = "system"
     if "max_completion_tokens" in text and re.search(r"\bmax_tokens\b", text) and "instead" in text:
         parameter = "max_tokens"
-    elif most := _TOO_MANY_TOKENS.search(text):
-        return CallError("refused", code, message, most_tokens=int(most[1]))
-    return CallError("refused", code, message, None, parameter, bool(_FORMAT_WORDS.search(text)))
+    elif limit := _TOO_MANY_TOKENS.search(text):
+        return CallError("refused", code, message, most_tokens=int(limit[1]))
+    about_format = _FORMAT_WORDS.search(text) is not None
+    return CallError("refused", code, message, parameter=parameter, about_format=about_format)
 
 
 def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
@@ -621,10 +644,13 @@ def _blanked(text: str, secrets: Sequence[str]) -> str:
 def secrets_of(model: ModelRef) -> list[str]:
     """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
     endings = ("_API_KEY", "_TOKEN", "_SECRET")
-    secrets = [value.strip() for name, value in os.environ.items() if name.endswith(endings)]
+    secrets = [
+        value.strip() for name, value in os.environ.items() if name.endswith(endings) and len(value.strip()) >= 8
+    ]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    secrets = [value for value in secrets if len(value) >= 8]
-    return sorted([*secrets, *filter(None, [model.api_key])], key=len, reverse=True)
+    if model.api_key:
+        secrets.append(model.api_key)
+    return sorted(secrets, key=len, reverse=True)
 
 
 Prices = tuple[float, float, float]
@@ -681,15 +707,17 @@ def abilities(model: str, noun: str = "model") -> Abilities:
     if not listed:
         # What its table has under another name. It gives 0 for what it does not know.
         with suppress(Exception):
-            info = library.get_model_info(model)
-            listed = info if info.get("input_cost_per_token") and info.get("output_cost_per_token") else {}
+            row = library.get_model_info(model)
+            if row.get("input_cost_per_token") and row.get("output_cost_per_token"):
+                listed = row
 
     def prices(kind: str = "") -> Prices | None:
-        asked, replied = listed.get(f"input_cost_per_token{kind}"), listed.get(f"output_cost_per_token{kind}")
-        cached = listed.get(f"cache_read_input_token_cost{kind}")
-        if asked is None or replied is None:
+        price_in = listed.get(f"input_cost_per_token{kind}")
+        price_out = listed.get(f"output_cost_per_token{kind}")
+        if price_in is None or price_out is None:
             return None
-        return float(asked), float(asked if cached is None else cached), float(replied)
+        price_cached = listed.get(f"cache_read_input_token_cost{kind}")
+        return float(price_in), float(price_in if price_cached is None else price_cached), float(price_out)
 
     return Abilities(
         provider=provider,
@@ -706,6 +734,15 @@ def _split(model: str) -> tuple[str, str]:
     return name, provider
 
 
+def _parameters(model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a call as litellm spells them for a model, without those that it does not accept."""
+    name, provider = _split(model)
+    parameters: dict[str, Any] = litellm().utils.get_optional_params(
+        model=name, custom_llm_provider=provider, drop_params=True, **settings
+    )
+    return parameters
+
+
 @cache
 def sampling_of(model: str) -> frozenset[str]:
     """Which of temperature and seed reach a model, by litellm's tables; both where litellm does not know.
@@ -715,15 +752,12 @@ def sampling_of(model: str) -> frozenset[str]:
     """
     settings = {"temperature": 0.0, "seed": 0}
     try:
-        name, provider = _split(model)
-        taken = litellm().utils.get_optional_params(
-            model=name, custom_llm_provider=provider, drop_params=True, **settings
-        )
+        parameters = _parameters(model, settings)
     except Exception:
         return frozenset(settings)
     # Some providers call it random_seed, or have it one level down.
-    sent = json.dumps(taken, default=str)
-    return frozenset(name for name in settings if name in sent)
+    text = json.dumps(parameters, default=str)
+    return frozenset(name for name in settings if name in text)
 
 
 def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_key: bool = True) -> None:
@@ -735,6 +769,7 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
     """
     for model in models:
         listed = abilities(model.model, noun)
+        # A package that litellm imports for this provider alone
         module, package = _NEEDED.get(listed.provider, ("", ""))
         if listed.by_responses:
             module, package = "mcp", "'answerkey[responses]'"
@@ -744,10 +779,15 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
             is_missing = True
         if is_missing:
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
+
+        # A key, and a price where the cost is limited
         if needs_key and (variables := missing_key(model)):
-            own = f"ANSWERKEY_{noun.upper()}_KEY"
-            raise UserError(f"{noun} {model.label}: no key; set {variables} or {own}, or name the address of a server")
-        if prices_of(model) is None and not (limits.max_cost_usd is None and limits.max_cost_total_usd is None):
+            raise UserError(
+                f"{noun} {model.label}: no key; set {variables} or ANSWERKEY_{noun.upper()}_KEY, or name the address "
+                "of a server"
+            )
+        is_limited = limits.max_cost_usd is not None or limits.max_cost_total_usd is not None
+        if is_limited and prices_of(model) is None:
             raise UserError(
                 f"{noun} {model.label}: its price is not known, so its cost cannot be limited; name the price (price), "
                 "or limit the calls instead (max_calls)"

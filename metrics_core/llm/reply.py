@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from answerkey.metrics_core.llm.untrusted import LONGEST_QUOTE, cut, one_line, quoted
@@ -130,10 +131,11 @@ def read_object(reply: str | None) -> dict[str, Any]:
     """
     text = _without_thoughts(reply or "")
     _refuse_other_json(text)
-    whole: dict[str, Any] | None = None
+    reply_object: dict[str, Any] | None = None
     fault: Unreadable | None = None
     position = 0
     while opener := _TOP.search(text, position):
+        # Where the next object ends; a fault in it counts once all of the reply has been read
         if opener[0] == "}":
             fault = fault or Unreadable("not_json", "the reply closes a brace that it did not open")
             position = opener.end()
@@ -141,26 +143,26 @@ def read_object(reply: str | None) -> dict[str, Any]:
         try:
             position = _end(text, opener.start())
         except Unreadable:
-            if whole is None:
+            if reply_object is None:
                 raise
             raise Unreadable("conflict", "the reply holds a whole JSON object and then a broken one") from None
         try:
             value = load(_plain(text[opener.start() : position]))
             if not isinstance(value, dict):
                 raise Unreadable("not_object", "the reply is a list, and one JSON object was asked for")
-        except Unreadable as caught:
-            if not caught.repairable:
+        except Unreadable as problem:
+            if not problem.repairable:
                 raise
-            fault = fault or caught
+            fault = fault or problem
             continue
-        if whole is not None and not same(whole, value):
+        if reply_object is not None and not same(reply_object, value):
             raise Unreadable("conflict", "the reply holds several JSON objects that differ")
-        whole = value
+        reply_object = value
     if fault is not None:
         raise fault
-    if whole is None:
+    if reply_object is None:
         raise Unreadable("not_json", f"the reply holds no JSON object: {quoted(text)}")
-    return whole
+    return reply_object
 
 
 def read_score(reply_object: Mapping[str, Any], name: str) -> tuple[float, str]:
@@ -174,11 +176,13 @@ def read_score(reply_object: Mapping[str, Any], name: str) -> tuple[float, str]:
     >>> read_score({"fluency": {"score": "yes", "reason": "reads well"}}, "Fluency")
     (1.0, 'reads well')
     """
-    objects = {key: value for key, value in {**reply_object, "": reply_object}.items() if isinstance(value, dict)}
-    named = {key: value for key, value in objects.items() if "score" in value}
-    claims = [value for key, value in named.items() if key.casefold() in (name.casefold(), "")]
-    if not claims and len(named) == 1:
-        claims = [*named.values()]
+    scored = {}
+    for key, value in {**reply_object, "": reply_object}.items():
+        if isinstance(value, dict) and "score" in value:
+            scored[key] = value
+    claims = [value for key, value in scored.items() if key.casefold() in (name.casefold(), "")]
+    if not claims and len(scored) == 1:
+        claims = list(scored.values())
     if not claims:
         fields = quoted(", ".join(list(reply_object)[:10]))
         raise Unreadable("no_score_fields", f"the reply has not the score asked for; its fields are {fields}")
@@ -187,7 +191,7 @@ def read_score(reply_object: Mapping[str, Any], name: str) -> tuple[float, str]:
     return number_of(claims[0]["score"]), reason_of(claims[0])
 
 
-def number_of(value: object) -> float:
+def number_of(value: Any) -> float:
     """A score as a finite number: a number, a boolean, or a text that spells one (1.5, -2e3, true, No, PASS).
 
     Raises:
@@ -198,14 +202,13 @@ def number_of(value: object) -> float:
     """
     if value is None:
         raise Unreadable("null", "the score must be true or false")
-    try:
-        if isinstance(value, str):
-            word = value.strip().lower()
-            number = _WORDS[word] if word in _WORDS else float(word) if _DECIMAL.fullmatch(word) else math.nan
-        else:
-            number = float(value) if isinstance(value, bool | int | float) else math.nan
-    except OverflowError:
-        number = math.inf
+    number = math.nan
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in _WORDS:
+        number = _WORDS[word]
+    elif isinstance(value, bool | int | float) or _DECIMAL.fullmatch(word):
+        with suppress(OverflowError):
+            number = float(value)
     if not math.isfinite(number):
         raise Unreadable("unreadable", f"the value {quoted(value)} is neither a number nor true or false")
     return number
@@ -243,8 +246,8 @@ def load(text: str) -> Any:
     try:
         return _DECODER.decode(_BACKSLASH.sub(_doubled, text) if "\\" in text else text)
     except json.JSONDecodeError as error:
-        near = quoted(text[error.pos : error.pos + LONGEST_QUOTE // 2])
-        raise Unreadable("not_json", f"the JSON is not valid: {error.msg}, at {near}") from None
+        excerpt = quoted(text[error.pos : error.pos + LONGEST_QUOTE // 2])
+        raise Unreadable("not_json", f"the JSON is not valid: {error.msg}, at {excerpt}") from None
     except RecursionError:
         raise Unreadable("unreadable", "the JSON is nested too deeply") from None
 
@@ -332,18 +335,18 @@ def without_thoughts(reply: str, shown: str) -> str:
 def _without_thoughts(reply: str) -> str:
     """What follows the thoughts with which a reply begins, of which there may be several blocks."""
     text = reply.strip()
-    block = 0
-    while block < len(_THOUGHTS):
-        begin, (_, end) = _BEGINS[block].match(text), _THOUGHTS[block]
-        block += 1
-        if begin is None:
-            continue
-        name = re.escape(begin[1]) if begin.groups() else ""
-        closed = re.compile(end.replace("{}", name), re.IGNORECASE).search(text, begin.end())
-        if closed is None:
-            raise Unreadable("only_thoughts", "the reply ends within the thoughts, before any answer")
-        text = text[closed.end() :].strip()
-        block = 0
+    number = 0
+    while number < len(_THOUGHTS):
+        begin = _BEGINS[number].match(text)
+        _, end_pattern = _THOUGHTS[number]
+        number += 1
+        if begin is not None:
+            name = re.escape(begin[1]) if begin.groups() else ""
+            end = re.compile(end_pattern.replace("{}", name), re.IGNORECASE).search(text, begin.end())
+            if end is None:
+                raise Unreadable("only_thoughts", "the reply ends within the thoughts, before any answer")
+            text = text[end.end() :].strip()
+            number = 0
     if not text:
         raise Unreadable("no_answer", "the reply is empty")
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -64,7 +64,7 @@ class Request:
     @cached_property
     def key(self) -> str:
         """128-bit hash of all fields, hex."""
-        values = [getattr(self, declared.name) for declared in fields(self)]
+        values = list(astuple(self))
         # An option that is not used changes no key, so that what was paid before there was such an option stays known.
         while values[-1] == "":
             values.pop()
@@ -122,6 +122,10 @@ class CallError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+
+class Unsent(Exception):
+    """A call in a batch was not worked on, so that nothing is paid for it."""
 
 
 @dataclass(eq=False)

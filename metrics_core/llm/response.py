@@ -13,14 +13,22 @@ from typing import Any, TypeVar, get_args
 
 from answerkey.metrics_core.llm.ledger import UNSENT, Format
 from answerkey.metrics_core.llm.reply import Code, Unreadable, load, read_object, without_thoughts
-from answerkey.metrics_core.llm.request import NO_CONNECTION, CallError, CallFailed, Message, Reply, Request
+from answerkey.metrics_core.llm.request import (
+    NO_CONNECTION,
+    CallError,
+    CallFailed,
+    Message,
+    Reply,
+    Request,
+    Unsent,
+)
 from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line
 from answerkey.metrics_core.text import is_blank
 
 T = TypeVar("T")
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
-_LONGEST_SHOWN = 300
+_LONGEST_REFUSAL = 300
 _LONGEST_REPEATED = 20_000
 _NO_ANSWER: Mapping[str, tuple[Code, str]] = {
     "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
@@ -67,8 +75,8 @@ class ResponseFormat:
         """
         if "system" not in self.without or messages[0]["role"] != "system":
             return tuple(messages)
-        system, user, *rest = messages
-        return {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest
+        system, user, *later_messages = messages
+        return {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *later_messages
 
     def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
         """The arguments of a call, as litellm takes them."""
@@ -116,7 +124,8 @@ class FormatNegotiation:
         """
         weaker = _FORMATS.index(offered.format) > _FORMATS.index(self.best.format)
         if not (self._proven and weaker and self.best.format not in self._refused):
-            self.best, self._proven = offered, True
+            self.best = offered
+            self._proven = True
 
     def after_refusal(self, offered: ResponseFormat, error: CallError) -> ResponseFormat | None:
         """What to try next; None if the refusal is about the request and not about its format.
@@ -147,27 +156,28 @@ def failure(error: BaseException) -> dict[str, Any]:
     >>> failure(CallError("trouble", "connection", "refused"))
     {'code': 'unsent', 'message': 'no connection: refused', 'cost_usd': 0.0}
     """
-    code, message = ("cancelled", "the run was stopped")
-    if isinstance(error, CallError):
-        if error.code == NO_CONNECTION:
-            return {"code": UNSENT, "message": f"no connection: {error.message}", "cost_usd": 0.0}
-        code, message = error.code, error.message
-    elif not isinstance(error, asyncio.CancelledError):
-        code, message = "defect", f"{type(error).__name__}: {error}"
-    return {"code": code, "message": message}
+    if isinstance(error, Unsent):
+        return {"code": UNSENT, "message": str(error), "cost_usd": 0.0}
+    if isinstance(error, CallError) and error.code == NO_CONNECTION:
+        return {"code": UNSENT, "message": f"no connection: {error.message}", "cost_usd": 0.0}
+    if isinstance(error, CallError | Unreadable):
+        return {"code": error.code, "message": error.message}
+    if isinstance(error, asyncio.CancelledError):
+        return {"code": "cancelled", "message": "the run was stopped"}
+    return {"code": "defect", "message": f"{type(error).__name__}: {error}"}
 
 
-def read_text(text: str, read: Callable[[str], T], request: Request) -> T:
-    """What `read` makes of the text of a reply: of what follows its thoughts, where it is to be an object.
+def read_text(text: str, reader: Callable[[str], T], request: Request) -> T:
+    """What `reader` makes of the text of a reply: of what follows its thoughts, where it is to be an object.
 
     Raises:
-        Unreadable: as `read`.
+        Unreadable: as `reader`.
     """
-    return read(without_thoughts(text, request.user) if request.schema else text)
+    return reader(without_thoughts(text, request.user) if request.schema else text)
 
 
-def parse(reply: Reply, read: Callable[[str], T], request: Request) -> T:
-    """What `read` makes of the reply to a request. A reply that may be any text may end wherever its room did.
+def parse(reply: Reply, reader: Callable[[str], T], request: Request) -> T:
+    """What `reader` makes of the reply to a request. A reply that may be any text may end wherever its room did.
 
     Raises:
         Unreadable: the reply cannot be used.
@@ -178,7 +188,9 @@ def parse(reply: Reply, read: Callable[[str], T], request: Request) -> T:
     >>> parse(Reply('{"score": 1}', "stop", 10, 5, "m", ""), read_object, asked)
     {'score': 1}
     """
-    plain, cut_off, text = not request.schema, reply.finish_reason == "length", reply.text
+    text = reply.text
+    plain = not request.schema
+    cut_off = reply.finish_reason == "length"
     if reply.finish_reason == "content_filter":
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
     if reply.kind == "refusal" and not plain:
@@ -194,7 +206,7 @@ def parse(reply: Reply, read: Callable[[str], T], request: Request) -> T:
     if is_blank(text) and not cut_off:
         raise CallError("again", "empty_reply", "the reply is empty")
     try:
-        value = read_text(text, read, request)
+        value = read_text(text, reader, request)
     except Unreadable as problem:
         if problem.code == "not_json" and _DECLINES.match(text):
             raise _declined(reply) from problem
@@ -216,8 +228,8 @@ def _is_misfiled(reply: Reply) -> bool:
 
 
 def _declined(reply: Reply) -> CallError:
-    shown = cut(one_line(reply.text), _LONGEST_SHOWN)
-    return CallError("permanent", "refused_by_model", f"the model declines to answer: {shown}")
+    refusal = cut(one_line(reply.text), _LONGEST_REFUSAL)
+    return CallError("permanent", "refused_by_model", f"the model declines to answer: {refusal}")
 
 
 def remedy(problem: Unreadable, reply: Reply, tried: set[str], max_tokens: int) -> str:
@@ -249,25 +261,26 @@ def repair(messages: Sequence[Message], reply: Reply, problem: Unreadable) -> tu
     A reply may repeat the text that it was given, and outside the fence that would be words of our own. So of the
     reply no more than an object is shown, encoded like the fields, and the problem without what it quotes.
     """
-    why = re.sub(r'"[^"]*"', '"..."', str(problem))
-    again = (
-        f"This reply cannot be used: {why}. Answer the same question again. "
+    reason = re.sub(r'"[^"]*"', '"..."', str(problem))
+    demand = (
+        f"This reply cannot be used: {reason}. Answer the same question again. "
         "Reply with one JSON object in the format that was asked for, and nothing else."
     )
-    shown = "(This reply is left out.)"
+    quotation = "(This reply is left out.)"
     with suppress(Unreadable):
         line = encoded(read_object(reply.text if reply.kind == "text" else ""))
-        shown = line if len(line) <= _LONGEST_REPEATED else shown
-    return *messages, {"role": "assistant", "content": shown}, {"role": "user", "content": again}
+        if len(line) <= _LONGEST_REPEATED:
+            quotation = line
+    return *messages, {"role": "assistant", "content": quotation}, {"role": "user", "content": demand}
 
 
-async def every(*asked: Awaitable[T]) -> list[T]:
+async def every(*questions: Awaitable[T]) -> list[T]:
     """The replies to several questions, once all have ended: what is in flight is paid for, and is to be kept.
 
     Raises:
         Exception: the first, in the order of the questions.
     """
-    results: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+    results: list[Any] = await asyncio.gather(*questions, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result

@@ -139,7 +139,7 @@ class Links:
     >>> from answerkey.metrics_core.offline_judge.facts import Fact
     >>> question = Asked.of("How high is it?")
     >>> expected, stated = Claim.of(Fact("41 m"), question), Claim.of(Fact("It is 41 m."), question)
-    >>> Links.of(question, [expected], [stated]).comparison(0).similarity
+    >>> Links.of(question, [expected], [stated]).comparison(0).shares["similarity"]
     1.0
     """
 

@@ -231,10 +231,10 @@ def test_shares_are_those_of_their_definitions_and_every_fact_has_one_status(cas
     facts, reply = case
     matches = read_matches(json.dumps(reply), facts)
     for comparison, reference in zip(matches.by_reference, facts, strict=True):
-        n_reference, n_answer, matched = comparison.n_reference, comparison.n_answer, comparison.matched
-        shares = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
+        n_reference, n_answer, matched = comparison.n_reference, comparison.n_answer, len(comparison.pairs)
+        shares = tuple(comparison.shares.values())
         if not n_reference and not n_answer:
-            assert shares == (None, None, None, None)
+            assert not shares
             continue
         assert shares == (
             matched / max(n_reference, n_answer),
@@ -315,5 +315,5 @@ def test_the_examples_in_the_prompts_are_right_themselves():
         assert material == match_fields(material["question"], facts, material["answer"])
         assert json.loads(untrusted.fenced(material).splitlines()[1]) == material
         matches = read_matches(json.dumps(reply), facts)
-        similarities.append([comparison.similarity for comparison in matches.by_reference])
+        similarities.append([comparison.shares["similarity"] for comparison in matches.by_reference])
     assert similarities == [[1 / 3], [0.0, 1.0], [0.0]]

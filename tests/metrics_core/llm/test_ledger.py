@@ -315,8 +315,8 @@ def test_a_call_in_a_batch_is_found_by_who_asks_next_and_charged_to_them(place):
     with closing(open_ledger(place)) as first:
         assert start(first, CallLimits(run="monday", max_cost_usd=1.0), call(batch="b"), 0.5)[0] == "go"
         start(first, FREE, call("collected", batch="never sent"))
-        first.send_batch("b", "openai/j")
-        first.name_batch("b", "batch_7")
+        first.put_batch("b", "openai/j", None)
+        first.put_batch("b", "openai/j", "batch_7")
     with closing(open_ledger(place)) as second:
         assert second.claim("k")
         adopted = second.adopt("k", "tuesday")
