@@ -164,7 +164,7 @@ ORDER BY c.number DESC LIMIT 1
 """
 _PUT_BATCH = """
 INSERT INTO answerkey_batches (batch, judge, sent_at, provider_id) VALUES (:batch, :judge, :now, :provider_id)
-ON CONFLICT (batch) DO UPDATE SET provider_id = excluded.provider_id
+ON CONFLICT (batch) DO UPDATE SET provider_id = coalesce(excluded.provider_id, answerkey_batches.provider_id)
 """
 _SPENT = f"""
 SELECT
