@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import FieldComparison
-from answerkey.metrics_core.decide.intervals import Estimate
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
@@ -30,6 +29,9 @@ from answerkey.tasks.publish.text import (
 from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
 if TYPE_CHECKING:
+    from answerkey.metrics_core.decide.agreement import Threshold
+    from answerkey.metrics_core.decide.intervals import Estimate
+    from answerkey.metrics_core.decide.ppi import PredictionPowered
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.gate.calibrate import Calibration
 
@@ -277,9 +279,9 @@ def agreement(calibration: Calibration) -> Table:
     """Show how far a metric agrees with human labels, over all releases and in each of them."""
     rows: list[Row] = []
     for part in calibration.parts:
-        agreed, threshold = part.agreement, part.threshold
+        agreed = part.agreement
         cells = [getattr(agreed, name, None) for name in ("kappa", "ac1", "sensitivity", "specificity", "bias")]
-        cells += [part.auroc, threshold and Estimate(threshold.value, threshold.interval)]
+        cells += [part.auroc, part.threshold]
         rows.append((part.release or "all", f"{part.n:,}", *map(estimated, cells)))
     head = ("release", "n", "kappa", "AC1", "sensitivity", "specificity", "bias", "AUROC", "threshold")
     table = Table(f"{calibration.name} against human labels ({calibration.labels})", head, rows)
@@ -291,13 +293,13 @@ def corrected(calibration: Calibration) -> Table:
     rows = []
     for mean in calibration.corrected:
         by_labels = mean.corrected
-        estimates = estimated(mean.raw), estimated(Estimate(by_labels.value, by_labels.interval))
+        estimates = estimated(mean.raw), estimated(by_labels)
         rows.append((mean.release, *estimates, f"{by_labels.labelled:,}", f"{by_labels.unlabelled:,}"))
     title = "mean of each release, raw and corrected for these errors (PPI++)"
     return Table(title, ("release", "raw", "corrected", "labelled", "scored only"), rows)
 
 
-def estimated(value: Estimate | None) -> Cell:
+def estimated(value: Estimate | PredictionPowered | Threshold | None) -> Cell:
     """Show an estimate with both ends of its interval, if it has one."""
     if value is None:
         return Cell(NONE)

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
@@ -20,7 +20,6 @@ from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import decision
 from answerkey.tasks.reports.report import Report, ReportPoint
 
-ValueWithEnds = tuple[float | None, float | None, float | None]
 MOST_NAMED = 3
 """Releases that the title and the summary name; the line below the title names all."""
 
@@ -74,41 +73,6 @@ class CheckSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelAgreement:
-    """How far a metric field agrees with human labels; of all releases together, where `release` is None.
-
-    Estimates are value, low and high, the ends of a 95 % interval.
-    """
-
-    field: str
-    release: str | None
-    labels: str
-    n: int
-    kappa: ValueWithEnds
-    sensitivity: ValueWithEnds
-    specificity: ValueWithEnds
-    bias: ValueWithEnds
-    ceiling: ValueWithEnds
-
-
-@dataclass(frozen=True, slots=True)
-class Corrected:
-    """The mean of a field in a release as it was scored, and the estimated mean of the human labels.
-
-    From `n` labelled and `n_unlabelled` other answers: by PPI++ where those are answers of one report, and by Rogan
-    and Gladen where the labels are of another report of the release.
-    """
-
-    field: str
-    release: str
-    raw: ValueWithEnds
-    corrected: ValueWithEnds
-    n: int
-    n_unlabelled: int
-    method: Literal["PPI++", "Rogan-Gladen"]
-
-
-@dataclass(frozen=True, slots=True)
 class Answers:
     """What a release answered, by the place of the sample.
 
@@ -159,6 +123,9 @@ class Page:
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
     releases. `failures` has the rows without a score, by reason, and `quarantine` the first rows that were refused.
+    `agreements` says how far metrics and judges agree with human labels, of all releases together and of each, and
+    `corrected` has estimated means of the human labels: by PPI++ where answers of the report have labels, and by Rogan
+    and Gladen where the labels are of another report of the release.
     `data_docs` is the address of the Data Docs of the run, and `overview` that of the overview of the home, relative to
     the page; empty if there are none. `why_old` says why a release is the old one that nobody named.
     """
@@ -178,8 +145,8 @@ class Page:
     checks: tuple[CheckSummary, ...]
     n_quarantined: int
     quarantine: Table
-    agreements: tuple[LabelAgreement, ...]
-    corrected: tuple[Corrected, ...]
+    agreements: Table
+    corrected: Table
     history: tuple[ReportPoint, ...]
     samples: Samples
     data_docs: str = ""

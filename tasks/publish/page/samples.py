@@ -126,7 +126,5 @@ def _evidence(samples: _PageSamples, report: Report) -> dict[str, dict[int, dict
     parameters = {"signatures": list(report.manifest["signatures"].values()), "keys": list(_EVIDENCE)}
     for metric, slot, text in samples.rows("evidence", [report.report_id], **parameters):
         details = json.loads(text)
-        evidence.setdefault(metric, {})[slot] = {
-            key: details[key] for key in _EVIDENCE if details.get(key) is not None
-        }
+        evidence.setdefault(metric, {})[slot] = {key: details[key] for key in _EVIDENCE if details.get(key) is not None}
     return evidence

@@ -9,7 +9,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.tasks.compare.warnings import confounded
 from answerkey.tasks.publish import tables
-from answerkey.tasks.publish.table import Cell, Table, estimate
+from answerkey.tasks.publish.table import Cell, Table
 from answerkey.tasks.publish.text import count, ends, number, percent
 
 if TYPE_CHECKING:
@@ -88,34 +88,9 @@ def checks(title: str, found: Sequence[CheckSummary]) -> Table:
     return Table(title, head, rows, left=["severity", "message"], wrapped={"message": 36})
 
 
-def agreements(page: Page) -> Table:
-    """How far metrics and judges agree with human labels."""
-    rows: list[tables.Row] = [
-        (
-            row.field, row.release or "all", count(row.n),
-            *(estimate(*part) for part in (row.kappa, row.sensitivity, row.specificity, row.bias, row.ceiling)),
-        )
-        for row in page.agreements
-    ]  # fmt: skip
-    head = ("metric", "release", "labels", "kappa", "sensitivity", "specificity", "bias", "ceiling, kappa")
-    table = Table("Agreement with human labels", head, rows, left=["release"], groups=[row[0] for row in rows])
-    return table.without_empty("ceiling, kappa")
-
-
 def given(page: Page) -> Table:
     """How far the scores that came with the answers agree with the primary field; no rows where none did."""
     return tables.agreements(named(page), page.primary)
-
-
-def corrected(page: Page) -> Table:
-    """The estimated means of the human labels."""
-    rows = [
-        (one.field, one.release, estimate(*one.raw), estimate(*one.corrected), count(one.n), count(one.n_unlabelled),
-         one.method)
-        for one in page.corrected
-    ]  # fmt: skip
-    head = ("metric", "release", "as scored", "in human labels", "labelled", "not labelled", "method")
-    return Table("Corrected means", head, rows, left=["release", "method"])
 
 
 def versions(page: Page) -> Table:
