@@ -10,7 +10,6 @@ from urllib.parse import quote, unquote
 
 from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
-from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import from_template
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import NONE, count, decision, dollars
@@ -198,11 +197,5 @@ def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = 
         others: addresses of pages that runs have written and that are not about one report.
         docs: the address of the Data Docs, if there are any.
     """
-    plots = {}
-    for dataset in overview.datasets:
-        drawings = {name: charts.history_plot(dataset.history, name, charts.NARROW) for name in dataset.headlines}
-        plots[dataset.name] = {name: svg for name, svg in drawings.items() if svg}
     other_pages = [(address, unquote(address)) for address in others]
-    return from_template(
-        "overview.html.j2", ["stack.js"], overview=overview, plots=plots, others=other_pages, docs=docs
-    )
+    return from_template("overview.html.j2", ["stack.js"], overview=overview, others=other_pages, docs=docs)

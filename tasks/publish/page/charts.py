@@ -7,6 +7,7 @@ stands in a table beside it; to a screen reader the drawing is one image, and it
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,46 +49,37 @@ _NAME = 15
 _TONES: Mapping[str | None, str] = {"better": "var(--better)", "worse": "var(--worse)"}
 
 
-@dataclass(frozen=True, slots=True)
-class Plots:
-    """Every plot of the page, each as an SVG by the screens that it is for: any, or one wide and one narrow.
-
-    Those by name are in the order of the headlines. `decisive` is the last difference of the field that decides.
-    """
-
-    decisive: dict[str, Markup]
-    differences: Sequence[dict[str, Markup]]
-    slices: dict[str, dict[str, Markup]]
-    history: dict[str, dict[str, Markup]]
+Drawings = dict[str, Markup]
+"""A plot as SVG by the screens that it is for: any, or one wide and one narrow. Empty where there is no number."""
 
 
-def plots(page: Page) -> Plots:
-    """Draw everything that the page has numbers for; a plot without a number is empty, or left out by name."""
+def difference_plots(comparison: Comparison, names: Sequence[str]) -> Drawings:
+    """Draw the differences of the fields `names`; see `difference_plot`."""
+    return _by_screen(partial(difference_plot, comparison, names))
+
+
+def slice_plots(page: Page) -> dict[str, Drawings]:
+    """Draw the primary field by the values of each slice column that has few; see `slice_plot`."""
     slices = {score.slice for release in page.releases for score in release.report.scores}
-    small = [
-        column
-        for column in page.slice_columns
-        if sum(slice_.startswith(f"{column}=") for slice_ in slices) <= MOST_SLICES
-    ]
-    return Plots(
-        decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
-        differences=[_two(partial(difference_plot, comparison, page.headlines)) for comparison in page.comparisons],
-        slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
-        history=_named(
-            (name, _two(partial(history_plot, page.history, name)))
-            if name == page.primary
-            else (name, {"any": svg} if (svg := history_plot(page.history, name, NARROW)) else {})
-            for name in page.headlines
-        ),
-    )
+    n_values = Counter(slice_.partition("=")[0] for slice_ in slices)
+    columns = [column for column in page.slice_columns if n_values[column] <= MOST_SLICES]
+    plots = {column: _by_screen(partial(slice_plot, page, column)) for column in columns}
+    return {column: drawings for column, drawings in plots.items() if drawings}
 
 
-def _two(draw: Callable[[int], Markup | None]) -> dict[str, Markup]:
-    return {screen: svg for screen, width in (("wide", WIDE), ("narrow", NARROW)) if (svg := draw(width))}
+def history_plots(history: Sequence[ReportPoint], names: Sequence[str], primary: str = "") -> dict[str, Drawings]:
+    """Draw each of the fields `names` over time, and the `primary` one also for a wide screen; see `history_plot`."""
+    plots = {}
+    for name in names:
+        drawings = _by_screen(partial(history_plot, history, name))
+        if drawings:
+            plots[name] = drawings if name == primary else {"any": drawings["narrow"]}
+    return plots
 
 
-def _named(drawn: Iterable[tuple[str, dict[str, Markup]]]) -> dict[str, dict[str, Markup]]:
-    return {name: plot for name, plot in drawn if plot}
+def _by_screen(draw: Callable[[int], Markup | None]) -> Drawings:
+    drawings = {"wide": draw(WIDE), "narrow": draw(NARROW)}
+    return {screen: svg for screen, svg in drawings.items() if svg}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +126,7 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
     names_width = min(_WIDEST_NAME, _LETTER * max(len(row.name) for row in rows)) + 16 if beside else 0
     step = _LOW_ROW if beside else _ROW
     height, x = step * len(rows), _scale(domain, width - names_width, names_width)
-    shapes = list(_ticks_below(domain, width - names_width, height, names_width))
+    shapes = list(_ticks_below(domain, x, height))
     for index, row in enumerate(rows):
         top, middle = index * step, (index + (0.5 if beside else 0.72)) * step
         if index:
@@ -157,12 +149,13 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     """The primary field by the values of one slice column, a colour and a shape per release (the last `PALETTE`)."""
     releases = page.releases[-PALETTE:]
     rows_by_value: dict[str, list[_Interval | None]] = {}
-    for number, release in enumerate(releases):
+    for number, (release, shape) in enumerate(zip(releases, SHAPES, strict=False)):
         for score in release.report.scores:
-            if score.name == page.primary and score.slice.startswith(f"{column}="):
-                rows = rows_by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
+            slice_column, _, value = score.slice.partition("=")
+            if score.name == page.primary and slice_column == column:
+                rows = rows_by_value.setdefault(value, [None] * len(releases))
                 if score.mean is not None:
-                    tone, shape = f"var(--c{number + 1})", list(SHAPES)[number]
+                    tone = f"var(--c{number + 1})"
                     rows[number] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
     ends = [row.ends for rows in rows_by_value.values() for row in rows if row]
     if not ends:
@@ -170,7 +163,7 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     domain = _domain(ends)
     step = _SLICE_ROW * (len(releases) + 1.8)
     height, x = step * len(rows_by_value), _scale(domain, width)
-    shapes = list(_ticks_below(domain, width, height))
+    shapes = list(_ticks_below(domain, x, height))
     for index, (value, rows) in enumerate(rows_by_value.items()):
         shapes.append(_text(0, index * step + 14, _short(value, 60), "start"))
         for number, row in enumerate(rows):
@@ -235,8 +228,7 @@ def _ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _ticks_below(domain: tuple[float, float], width: float, height: float, left: float = 0.0) -> Iterator[Markup]:
-    x = _scale(domain, width, left)
+def _ticks_below(domain: tuple[float, float], x: Callable[[float], float], height: float) -> Iterator[Markup]:
     for value in _ticks(*domain):
         yield _line(x(value), 0, x(value), height, "var(--rule)", 1)
         yield _text(x(value), height + 16, _plain(value), "middle", muted=True)
@@ -289,6 +281,6 @@ def _plain(value: float) -> str:
     return f"{round(value, 10):g}".replace("-", "\u2212")
 
 
-def _short(text: str, longest: int = 44) -> str:
+def _short(text: str, longest: int) -> str:
     shown = visible(" ".join(text.split()))
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -13,22 +13,11 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import family_note
+from answerkey.tasks.publish import text
 from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
 from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.tables import history, rules
-from answerkey.tasks.publish.text import (
-    BASES,
-    MEANINGS,
-    dollars,
-    finding,
-    human_note,
-    number,
-    percent,
-    points,
-    signed,
-    spent_on_judges,
-)
 from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
@@ -52,7 +41,6 @@ def render(page: Page) -> str:
         _SCRIPTS,
         page=page,
         data=Markup(for_script(_data(page))),
-        plots=charts.plots(page),
         colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
 
@@ -131,22 +119,14 @@ def environment(*, autoescape: bool = True) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    made.filters |= {function.__name__: _typeset(function) for function in (number, signed)}
+    made.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
     made.globals |= {
-        "bases": BASES,
-        "meanings": MEANINGS,
+        "charts": charts,
         "tables": tables,
-        "rules": rules,
-        "history": history,
-        "dollars": dollars,
+        "text": text,
         "family_note": family_note,
-        "finding": finding,
-        "human_note": human_note,
-        "number": number,
-        "percent": percent,
-        "points": points,
-        "signed": signed,
-        "spent_on_judges": spent_on_judges,
+        "history": history,
+        "rules": rules,
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
     return made
@@ -159,5 +139,5 @@ def _typeset(show: Callable[..., str]) -> Callable[..., str]:
 def code(*names: str) -> str:
     """A style sheet, or scripts together as one, each of which uses those before it."""
     folder = resources.files("answerkey.tasks.publish.page")
-    text = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-    return f'(() => {{\n"use strict";\n{text}}})();\n' if names[0].endswith(".js") else text
+    source = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    return f'(() => {{\n"use strict";\n{source}}})();\n' if names[0].endswith(".js") else source
