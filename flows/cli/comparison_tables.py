@@ -26,11 +26,11 @@ from answerkey.tasks.publish.text import (
     NEEDED,
     PLOT,
     by_people,
+    doubts,
     drawn,
     headline,
     human_note,
     number,
-    only_one,
     signed,
     undetectable,
     verdict_drawn,
@@ -117,8 +117,7 @@ def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool, brief:
         yield f"[dim]{note}[/dim]"
     notes = (*undetectable(pair), "" if brief else family_note(pair))
     yield from (f"[dim]{note}[/dim]" for note in notes if note)
-    warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
-    yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
+    yield from (f"[yellow]![/yellow] {escape(text)}" for text in doubts(pair))
 
 
 def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from answerkey.tasks.publish.text import (
     percent,
     rule_number,
     signed,
+    total,
 )
 from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
@@ -148,34 +149,36 @@ def slices(named: Named, name: str, most: int | None = None) -> Table:
     Args:
         most: how many values of a column are shown, those with most answers; None: all.
     """
-    # The scores of each slice, by slice column
-    by_slice = [{score.slice: score for score in report.scores if score.name == name} for report in named.values()]
-    columns: dict[str, list[tuple[str, list[Score | None]]]] = {}
-    for slice_ in dict.fromkeys(slice_ for scores in by_slice for slice_ in scores if slice_ != ALL):
-        scores_of_slice = [scores.get(slice_) for scores in by_slice]
-        columns.setdefault(slice_.partition("=")[0], []).append((slice_, scores_of_slice))
+    # The scores of each slice, a place for each report
+    by_slice: dict[str, list[Score | None]] = {}
+    for place, report in enumerate(named.values()):
+        for score in report.scores:
+            if score.name == name and score.slice != ALL:
+                by_slice.setdefault(score.slice, [None] * len(named))[place] = score
 
     # The largest slices of each column, in the order of their sizes if some are left out
-    lines: list[tuple[str, list[Score | None]]] = []
-    for column_lines in columns.values():
-        largest = sorted(column_lines, key=lambda line: -max(score.n_total for score in line[1] if score))[:most]
-        lines += column_lines if len(largest) == len(column_lines) else largest
-    n_left_out = sum(map(len, columns.values())) - len(lines)
+    sizes = {slice_: max(score.n_total for score in scores if score) for slice_, scores in by_slice.items()}
+    columns = {slice_: slice_.partition("=")[0] for slice_ in by_slice}
+    displayed: list[str] = []
+    for column in dict.fromkeys(columns.values()):
+        column_slices = [slice_ for slice_ in by_slice if columns[slice_] == column]
+        if most and len(column_slices) > most:
+            column_slices = sorted(column_slices, key=lambda slice_: -sizes[slice_])[:most]
+        displayed += column_slices
 
     # Their means, and how many answers and clusters these are of
-    is_clustered = any(score and score.n_clusters for _, slice_scores in lines for score in slice_scores)
+    is_clustered = any(score and score.n_clusters for slice_ in displayed for score in by_slice[slice_])
     count_names = ["n_scored", "n_clusters"] if is_clustered else ["n_scored"]
     rows: list[Row] = []
-    for slice_, slice_scores in lines:
-        counts = [
-            _counts_in_short([count(getattr(score, name, None)) for score in slice_scores]) for name in count_names
-        ]
-        rows.append((slice_, *map(_mean, slice_scores), *counts))
+    for slice_ in displayed:
+        scores = by_slice[slice_]
+        counts = [_counts_in_short([count(getattr(score, name, None)) for score in scores]) for name in count_names]
+        rows.append((slice_, *map(_mean, scores), *counts))
     notes = []
-    if n_left_out:
+    if n_left_out := len(by_slice) - len(displayed):
         notes.append(f"The largest values of each column; {n_left_out:,} smaller ones are in the warehouse.")
     head = ("slice", *named, *(count_name.removeprefix("n_") for count_name in count_names))
-    groups = [slice_.partition("=")[0] for slice_, _ in lines]
+    groups = [columns[slice_] for slice_ in displayed]
     return Table(f"{name} by slice: mean [{_INTERVAL}]", head, rows, groups=groups, each=True, notes=notes)
 
 
@@ -308,18 +311,13 @@ def estimated(value: Estimate | PredictionPowered | Threshold | None) -> Cell:
 
 def costs(title: str, estimates: Sequence[Cost]) -> Table:
     """Show what a run would ask models, by metric and in all."""
-    from answerkey.metrics_core.llm.cost import Cost, total_usd
-
-    names = ("calls", "in_ledger", "tokens_in", "tokens_out")
-    sums = {name: sum(getattr(cost, name) for cost in estimates) for name in names}
-    total = Cost("total", samples=0, **sums, cost_usd=total_usd(estimates))
-    rows = [
-        (
-            cost.metric, "" if cost is total else count(cost.samples), f"{cost.calls:,}", f"{cost.in_ledger:,}",
-            f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}", dollars(cost.cost_usd),
-        )
-        for cost in (*estimates, total)
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for cost in (*estimates, total(estimates)):
+        n_tokens = f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}"
+        n_calls = f"{cost.calls:,}", f"{cost.in_ledger:,}"
+        rows.append((cost.metric, count(cost.samples), *n_calls, n_tokens, dollars(cost.cost_usd)))
+    # The metrics are about the same samples
+    rows[-1] = ("total", "", *rows[-1][2:])
     head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
     return Table(title, head, rows, groups=[*("metric" for _ in estimates), "total"])
 

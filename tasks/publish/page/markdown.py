@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.verdict import Verdict
 from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.llm.untrusted import cut
@@ -17,7 +16,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import NONE, count, only_one, samples, spent_on_judges, undetectable, verdict_drawn
+from answerkey.tasks.publish.text import NONE, count, doubts, samples, spent_on_judges, undetectable, verdict_drawn
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:
@@ -56,24 +55,15 @@ def comment_markdown(page: Page, link: str = "") -> str:
 
 
 def _worst(page: Page, changes: Sequence[LargestChange]) -> Table:
-    """Samples that got worse, without columns of texts that nobody has."""
-    texts = (
-        ("question", "right answer", *(page.comparisons[-1].old, page.comparisons[-1].new)) if page.comparisons else ()
-    )
-    rows = [
-        [
-            cut(text or NONE, _LONGEST)
-            for text in (
-                sample.sample_id,
-                sample.question,
-                "; ".join(sample.references),
-                sample.old_answer,
-                sample.new_answer,
-            )
-        ]
-        for sample in changes
-    ]
-    return Table("", ("worst samples", *texts), rows).without_empty(*texts)
+    """Show samples that got worse, without columns of texts that nobody has."""
+    rows = []
+    for sample in changes:
+        texts = (sample.sample_id, sample.question, "; ".join(sample.references), sample.old_answer, sample.new_answer)
+        rows.append([cut(text or NONE, _LONGEST) for text in texts])
+    if not rows:
+        return Table("", (), ())
+    names = ("question", "right answer", page.comparisons[-1].old, page.comparisons[-1].new)
+    return Table("", ("worst samples", *names), rows).without_empty(*names)
 
 
 def _rules(verdict: Verdict) -> str:
@@ -97,7 +87,7 @@ def _environment() -> Environment:
     jinja = environment(autoescape=False)
     jinja.filters |= {"markdown": lambda text: literal(visible(text)), "count": count}
     jinja.globals |= {
-        "notes": _notes,
+        "notes": lambda comparison: [*doubts(comparison), *undetectable(comparison)],
         "refusals": lambda page: list(dict.fromkeys((row[3], row[4]) for row in page.quarantine.rows))[:_MOST_FAILURES],
         "signatures": lambda page: dict.fromkeys(signature for field in page.fields for signature in field.signatures),
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
@@ -109,12 +99,3 @@ def _environment() -> Environment:
         "table_of_rules": _rules,
     }
     return jinja
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    return [
-        *([comparison.not_comparable] if comparison.not_comparable else []),
-        *comparison.warnings,
-        *only_one(comparison),
-        *undetectable(comparison),
-    ]
