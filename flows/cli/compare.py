@@ -114,7 +114,7 @@ def report(  # noqa: PLR0913
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
         return 0
-    ids = [report_named(home, one) for one in report_ids or ()] or latest_run(home)
+    ids = [report_named(home, name) for name in report_ids or ()] or latest_run(home)
     if not ids:
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
     if not (html or baseline or policy):
@@ -130,7 +130,7 @@ def report(  # noqa: PLR0913
         write_page(build_page(home, ids, comparisons=pairs, gates=gates, primary=by), html)
         print(html)
     else:
-        _print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
+        print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
     return exit_code(gates)
 
 
@@ -393,42 +393,7 @@ def writing(file: Path) -> Iterator[None]:
         raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-def print_compared_reports(
-    home: Home,
-    reports: Sequence[Report],
-    gates: Sequence[ReleaseVerdict],
-    *,
-    as_json: bool,
-    all_fields: bool = False,
-    old_is_first: bool = False,
-) -> None:
-    """Print reports with their baseline.
-
-    `old_is_first`: nobody named the baseline, and the first of two reports is taken for it.
-
-    With `all_fields` they are compared once more, since more fields need a larger correction. What was stored about the
-    headline fields stays.
-    """
-    from rich.markup import escape
-
-    from answerkey.flows.cli.layout import show
-    from answerkey.tasks.compare.compare import compare_all, stored_comparisons
-    from answerkey.tasks.publish.text import first_is_old
-
-    report_ids = [report.report_id for report in reports]
-    pairs = stored_comparisons(home, report_ids)
-    if all_fields and pairs:
-        both = [(pair.old, pair.new) for pair in pairs]
-        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
-    if pairs and old_is_first and not as_json:
-        show(escape(first_is_old(*(report.release for report in reports))))
-    # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule.
-    compared = {report_id for pair in pairs if pair.is_complete for report_id in (pair.old, pair.new)}
-    brief = compared == {report.report_id for report in reports if report.status == "COMPLETE"} == set(report_ids)
-    _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, brief=brief)
-
-
-def _print_against(
+def print_against(
     home: Home,
     reports: Sequence[Report],
     pairs: Sequence[Comparison],
@@ -450,13 +415,13 @@ def _print_against(
 
     if as_json:
         content = {
-            "reports": [asdict(one) for one in reports],
+            "reports": [asdict(report) for report in reports],
             "comparisons": [pair_json(pair) for pair in pairs],
             "verdicts": [gated.as_dict() for gated in gates],
         }
         print_json(content)
         return
-    # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide.
+    # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide
     one_pair = brief and len(pairs) == 1
     for gated in gates:
         print_verdict(gated, brief=brief)

@@ -75,11 +75,11 @@ def evaluate(  # noqa: PLR0913
     with at_work(home, quiet=quiet):
         from answerkey.flows.evaluate_release import evaluate_release
 
-        found = evaluate_release(*forms, page=page)
+        report_ids = evaluate_release(*forms, page=page)
     named = baseline not in ("", NOTHING)
     return print_result(
-        found, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
-        two_compared=not baseline and len(found) == 2,
+        report_ids, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
+        two_compared=not baseline and len(report_ids) == 2,
     )  # fmt: skip
 
 
@@ -123,21 +123,39 @@ def print_result(
     `two_compared`: whether the run has compared its two releases without being asked. JSON leaves that comparison out:
     its form does not depend on how many releases a file has.
     """
-    from answerkey.flows.cli.compare import print_compared_reports
+    from rich.markup import escape
+
+    from answerkey.flows.cli.compare import print_against
+    from answerkey.flows.cli.layout import show
     from answerkey.flows.cli.tables import print_reports
+    from answerkey.tasks.compare.compare import compare_all, stored_comparisons
     from answerkey.tasks.gate.verdicts import EXIT_CODES, exit_code, stored_verdicts
+    from answerkey.tasks.publish.text import first_is_old
     from answerkey.tasks.reports.report import read_reports
 
     reports, gates = (read_reports(home, result), stored_verdicts(home, result)) if result else ([], [])
     # By the gate that is kept for the data set too
     gated = gated or bool(gates)
-    compared, two_compared = compared or gated, two_compared and not gated
+    compared = compared or gated
+    two_compared = two_compared and not gated
     if reports and (compared or (two_compared and not as_json)):
-        print_compared_reports(home, reports, gates, as_json=as_json, all_fields=all_fields, old_is_first=two_compared)
+        pairs = stored_comparisons(home, result)
+        if all_fields and pairs:
+            # Once more, since more fields need a larger correction. What was stored about the headlines stays
+            both = [(pair.old, pair.new) for pair in pairs]
+            pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
+        if pairs and two_compared:
+            show(escape(first_is_old(*(report.release for report in reports))))
+        # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule
+        in_pairs = {report_id for pair in pairs if pair.is_complete for report_id in (pair.old, pair.new)}
+        brief = in_pairs == {report.report_id for report in reports if report.status == "COMPLETE"} == set(result)
+        print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, brief=brief)
     elif reports or as_json:
         print_reports(reports, as_json=as_json, all_fields=all_fields, home=home)
     if reports and not as_json:
         _print_next(home, reports, compared=compared, two_compared=two_compared, gated=gated)
+
+    # A metric without a single score is a failure of its own
     code = exit_code(gates, asked=gated)
     for report in reports:
         unscored = [score.metric for score in report.overall if not score.n_scored and score.n_failed + score.n_skipped]
