@@ -195,35 +195,50 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
     """
     is_sliced = any(row.slice != ALL for row in rows)
     has_several_fields = is_sliced and len({row.name for row in rows}) > 1
-    names = [row.slice if is_sliced else row.name for row in rows]
-    if has_several_fields:
-        names = [f"{row.name}, {row.slice}" for row in rows]
-    head = (
-        "slice" if is_sliced else "field", "samples", "clusters", "old", "new",
-        f"difference [{_INTERVAL}]", HUMAN, "p adjusted", "finding",
-        "detectable", "needed", "fixed/broken",
-    )  # fmt: skip
-    cells = [
-        (
-            name, Cell(f"{row.n_common:,}", below=one_sided(row)), count(row.n_clusters), number(row.old),
-            number(row.new), estimate(row.difference, row.low, row.high, signed),
-            estimate(row.people, row.people_low, row.people_high, signed),
-            Cell(chance(row.p_adjusted), below=(_TESTS.get(row.test, row.test),) if row.test else ()),
-            Cell(finding(row), kind="not compared", below=(MOVES_WITH_LENGTH,)) if row.name in doubtful
-            else Cell(finding(row), kind=row.finding or "not compared"),
-            Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()), needed(row) or NONE, fixed(row),
+    cells: list[Row] = []
+    groups = []
+    for row in rows:
+        # What the row is about, and the group that it is in
+        subject, group = row.name, row.metric
+        if has_several_fields:
+            subject, group = f"{row.name}, {row.slice}", row.name
+        elif is_sliced:
+            subject, group = row.slice, row.slice.partition("=")[0]
+        groups.append(group)
+
+        shown = Cell(finding(row), kind=row.finding or "not compared")
+        if row.name in doubtful:
+            shown = replace(shown, kind="not compared", below=(MOVES_WITH_LENGTH,))
+        test = (_TESTS.get(row.test, row.test),) if row.test else ()
+        cells.append(
+            (
+                subject,
+                Cell(f"{row.n_common:,}", below=one_sided(row)),
+                count(row.n_clusters),
+                number(row.old),
+                number(row.new),
+                estimate(row.difference, row.low, row.high, signed),
+                estimate(row.people, row.people_low, row.people_high, signed),
+                Cell(chance(row.p_adjusted), below=test),
+                shown,
+                Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()),
+                needed(row) or NONE,
+                NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}",
+            )
         )
-        for name, row in zip(names, rows, strict=True)
-    ]  # fmt: skip
-    groups = [row.slice.partition("=")[0] if is_sliced else row.metric for row in rows]
-    if has_several_fields:
-        groups = [row.name for row in rows]
+    head = (
+        "slice" if is_sliced else "field", "samples", "clusters", "old", "new", f"difference [{_INTERVAL}]", HUMAN,
+        "p adjusted", "finding", "detectable", "needed", "fixed/broken",
+    )  # fmt: skip
     table = Table(
-        title, head, cells, left=["finding"],
+        title,
+        head,
+        cells,
+        left=["finding"],
         wrapped={"finding": 10},
         groups=groups,
         under={"clusters": "samples", "needed": "detectable"},
-    )  # fmt: skip
+    )
     return table.without_empty("clusters", HUMAN, "detectable", "needed", "fixed/broken")
 
 
@@ -233,11 +248,6 @@ def needed(row: FieldComparison) -> str:
     One digit, since the difference is known to a factor of two or three only, and the number goes with its square.
     """
     return f"~{rounded(row.needed, 1):,}" if row.needed and row.finding == NOT_SHOWN else ""
-
-
-def fixed(row: FieldComparison) -> str:
-    """Count the samples that went from 0 to 1, and from 1 to 0."""
-    return NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}"
 
 
 def one_sided(row: FieldComparison) -> tuple[str, ...]:
