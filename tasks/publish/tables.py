@@ -49,16 +49,21 @@ _TESTS = {
 }
 
 
+def by_label(reports: Sequence[Report]) -> Named:
+    """Return reports on one data set by the names of their releases."""
+    names = labels(reports)
+    return {names[report.report_id]: report for report in reports}
+
+
 def report_scores(report: Report, names: Sequence[str]) -> Table:
     """Show the fields `names` of one report, each with its mean, its interval, and how many answers it has scored."""
-    scores = [score for name in names if (score := report.score(name))]
-    rows = [
-        (
-            score.name, number(score.mean), ends(score.ci_low, score.ci_high),
-            f"{score.n_scored:,}/{score.n_total:,}", count(score.n_clusters), count(score.n_failed or None),
-        )
-        for score in scores
-    ]  # fmt: skip
+    scores = list(filter(None, map(report.score, names)))
+    rows = []
+    for score in scores:
+        n_scored = f"{score.n_scored:,}/{score.n_total:,}"
+        interval = ends(score.ci_low, score.ci_high)
+        n_clusters, n_failed = count(score.n_clusters), count(score.n_failed or None)
+        rows.append((score.name, number(score.mean), interval, n_scored, n_clusters, n_failed))
     head = ("metric", "mean", _INTERVAL, "scored/total", "clusters", "failed")
     table = Table(f"{report.release} on {report.dataset}", head, rows, groups=[score.metric for score in scores])
     return table.without_empty("clusters", "failed")
@@ -68,8 +73,7 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
     """Show the fields `names` of reports on one data set: of several with a column for each report."""
     if len(reports) == 1:
         return report_scores(reports[0], names)
-    label_by_id = labels(reports)
-    named = {label_by_id[report.report_id]: report for report in reports}
+    named = by_label(reports)
     title = f"{len(reports)} releases on {reports[0].dataset}: mean [{_INTERVAL}]"
     return scores(title, named, names, list(counts(named)))
 
@@ -252,14 +256,12 @@ def needed(row: FieldComparison) -> str:
 
 def one_sided(row: FieldComparison) -> tuple[str, ...]:
     """Count the rows that have a number in one of the releases only, and say what they are in the other."""
+    sides = (("only old", row.n_only_old, row.missing_new), ("only new", row.n_only_new, row.missing_old))
     lines = []
-    for name, n, missing in (
-        ("only old", row.n_only_old, row.missing_new),
-        ("only new", row.n_only_new, row.missing_old),
-    ):
+    for side, n, missing in sides:
         reasons = ", ".join(f"{n_missing:,} {reason}" for reason, n_missing in missing.items())
         if n:
-            lines.append(f"{name} {n:,}" + (f" ({reasons})" if reasons else ""))
+            lines.append(f"{side} {n:,} ({reasons})" if reasons else f"{side} {n:,}")
     return tuple(lines)
 
 
@@ -275,14 +277,12 @@ def rules(title: str, verdict: Verdict) -> Table:
 
 def history(title: str, moments: Sequence[ReportPoint]) -> Table:
     """Show a field in every report of a data set."""
-    rows = [
-        (
-            f"{point.release} v{point.version}", point.created_at, Cell(point.dataset_version, kind="code"),
-            point.status.lower(), number(point.mean), ends(point.low, point.high),
-            f"{point.n_scored:,}/{point.n_total:,}", str(point.methods),
-        )
-        for point in moments
-    ]  # fmt: skip
+    rows = []
+    for point in moments:
+        report, n_scored = f"{point.release} v{point.version}", f"{point.n_scored:,}/{point.n_total:,}"
+        dataset, interval = Cell(point.dataset_version, kind="code"), ends(point.low, point.high)
+        scores = number(point.mean), interval, n_scored, str(point.methods)
+        rows.append((report, point.created_at, dataset, point.status.lower(), *scores))
     head = ("report", "made (UTC)", "data set", "status", "mean", _INTERVAL, "scored", "method")
     table = Table(title, head, rows, left=head[1:4], wrapped={"report": 16})
     return table if len({point.methods for point in moments}) > 1 else table.without("method")

@@ -182,10 +182,11 @@ def samples(n: int, clusters: int | None = None) -> str:
     >>> samples(1618), samples(15, 5)
     ('1,618 samples', '15 samples in 5 clusters')
     """
-    return _counted(n, "sample") + (f" in {_counted(clusters, 'cluster')}" if clusters else "")
+    return counted(n, "sample") + (f" in {counted(clusters, 'cluster')}" if clusters else "")
 
 
-def _counted(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """Return a number with what is counted: 1 call, 2,000 calls."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
@@ -263,7 +264,7 @@ def _what_is_shown(comparison: Comparison, row: FieldComparison, *, beside_verdi
         reason = " The interval contains 0."
     elif lowest is not None and lowest <= 0 < (row.difference or 0.0):
         reason = (
-            f" With the lowest score for the {_counted(row.n_unanswered, 'sample')} that {new} did not "
+            f" With the lowest score for the {counted(row.n_unanswered, 'sample')} that {new} did not "
             f"answer, the interval begins at {signed(lowest)}."
         )
     else:
@@ -368,20 +369,19 @@ def price(cost: float | None) -> str:
 def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
     """For each judge that the run of a report has asked, its calls, tokens and dollars.
 
-    >>> one = {"judge": "openai/m", "calls": 1200, "tokens_in": 90000, "tokens_out": 4000, "cost_usd": 0.5}
-    >>> spent_on_judges({"judge": {"by_judge": [{**one, "reserved_usd": 0.02}]}})
+    >>> spent = {"judge": "openai/m", "calls": 1200, "tokens_in": 90000, "tokens_out": 4000, "cost_usd": 0.5}
+    >>> spent_on_judges({"judge": {"by_judge": [{**spent, "reserved_usd": 0.02}]}})
     ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, $0.5000 at most ($0.0200 for calls of unknown cost)']
-    >>> spent_on_judges({"judge": {"by_judge": [{**one, "cost_usd": None, "reserved_usd": 0.0}]}})
+    >>> spent_on_judges({"judge": {"by_judge": [{**spent, "cost_usd": None, "reserved_usd": 0.0}]}})
     ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, price unknown']
     """
     lines = []
     for spending in (manifest.get("judge") or {}).get("by_judge") or ():
-        calls = f"{spending['calls']:,} call{'' if spending['calls'] == 1 else 's'}"
         cost = price(spending["cost_usd"])
         if spending["cost_usd"] is not None and spending["reserved_usd"]:
             cost = f"{cost} at most ({dollars(spending['reserved_usd'])} for calls of unknown cost)"
         tokens = f"{spending['tokens_in']:,} tokens sent, {spending['tokens_out']:,} received"
-        lines.append(f"{spending['judge']}: {calls}, {tokens}, {cost}")
+        lines.append(f"{spending['judge']}: {counted(spending['calls'], 'call')}, {tokens}, {cost}")
     return lines
 
 
