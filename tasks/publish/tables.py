@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import FieldComparison
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
 from answerkey.metrics_core.metrics.label import LABEL
-from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
+from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import (
     HUMAN,
@@ -263,6 +263,74 @@ def one_sided(row: FieldComparison) -> tuple[str, ...]:
         if n:
             lines.append(f"{side} {n:,} ({reasons})" if reasons else f"{side} {n:,}")
     return tuple(lines)
+
+
+def differences(pair: Comparison, primary: str) -> list[Table]:
+    """The fields on all samples, then the slices of the field that decides, then those of all others."""
+    sliced = [row for row in pair.rows if row.slice != ALL]
+    parts = {
+        "Differences, all samples": pair.overall,
+        f"{primary} by slice": [row for row in sliced if row.name == primary],
+        "Other metrics by slice": [row for row in sliced if row.name != primary],
+    }
+    return [comparison(title, rows, confounded(pair)) for title, rows in parts.items() if rows]
+
+
+def coverage(named: Named, names: Sequence[str]) -> Table:
+    """How many rows of each release have a score in each metric, and between which bounds the mean lies without gaps.
+
+    The bounds are the mean if every row that failed or was skipped had the lowest, or the highest, value.
+    """
+    rows = [
+        (
+            name, label, f"{score.n_scored:,}/{score.n_total:,}", percent(score.coverage), count(score.n_failed),
+            count(score.n_undefined), count(score.n_skipped), number(score.mean),
+            ends(score.bound_low, score.bound_high),
+        )
+        for name in names
+        for label, report in named.items()
+        if (score := report.score(name))
+    ]  # fmt: skip
+    head = ("metric", "release", "scored/total", "coverage", "failed", "undefined", "skipped", "mean", "bounds")
+    return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """What a check of the data found; `release` is None where it was about all of them."""
+
+    rule: str
+    severity: str
+    release: str | None
+    success: bool
+    n_checked: int
+    n_failed: int
+    message: str
+
+
+def checks(title: str, checked: Sequence[CheckSummary]) -> Table:
+    """Checks of the data, with what each found."""
+    rows = [
+        (check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message) for check in checked
+    ]
+    head = ("check", "severity", "found", "checked", "message")
+    return Table(title, head, rows, left=["severity", "message"], wrapped={"message": 36})
+
+
+def versions(reports: Collection[Report]) -> Table:
+    """What each report was made of and with."""
+    rows: list[Row] = [
+        (
+            report.report_id, report.created_at, report.status.lower(),
+            *(Cell(str(text), kind="code") for text in (
+                report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"],
+                report.run_id,
+            )),
+        )
+        for report in reports
+    ]  # fmt: skip
+    head = ("report", "made", "status", "data set", "answers", "scoring code", "seed", "run")
+    return Table("Versions and hashes", head, rows, left=head)
 
 
 def rules(title: str, verdict: Verdict) -> Table:

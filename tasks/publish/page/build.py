@@ -15,11 +15,11 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.page.model import CheckSummary, FieldSummary, Page, Release
+from answerkey.tasks.publish.page.model import FieldSummary, Page, Release
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.tables import Row, estimated
+from answerkey.tasks.publish.tables import CheckSummary, Row, estimated
 from answerkey.tasks.publish.text import NONE, count
 from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
 from answerkey.tasks.reports.report import Report, Score, moments, read_report

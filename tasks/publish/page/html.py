@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import family_note
-from answerkey.tasks.publish import text
+from answerkey.tasks.publish import tables, text
 from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
-from answerkey.tasks.publish.page import charts, tables
+from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.publish.tables import history, rules
 from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
@@ -125,8 +124,6 @@ def environment(*, autoescape: bool = True) -> Environment:
         "tables": tables,
         "text": text,
         "family_note": family_note,
-        "history": history,
-        "rules": rules,
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
     return made

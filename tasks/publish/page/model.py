@@ -16,8 +16,10 @@ from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import decision
+from answerkey.tasks.publish.tables import CheckSummary
+from answerkey.tasks.publish.text import count, decision, number
 from answerkey.tasks.reports.report import Report, ReportPoint
 
 MOST_NAMED = 3
@@ -57,19 +59,6 @@ class Warning:
     serious: bool
     title: str
     details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSummary:
-    """What a check of the data found; `release` is None where it was about all of them."""
-
-    rule: str
-    severity: str
-    release: str | None
-    success: bool
-    n_checked: int
-    n_failed: int
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +163,29 @@ class Page:
         if len(self.releases) > MOST_NAMED:
             return f"{len(self.releases)} releases"
         return ", ".join(release.label for release in self.releases)
+
+    @property
+    def named(self) -> dict[str, Report]:
+        """The reports by the labels of their releases."""
+        return {release.label: release.report for release in self.releases}
+
+    @property
+    def headline_scores(self) -> Table:
+        """The headline field of each metric with a column for each release, and what is said about whole releases."""
+        reports = self.named.values()
+        rows = list(tables.counts(self.named))
+        if any(report.n_questions != report.n_total for report in reports):
+            rows.append(("questions", *(count(report.n_questions) for report in reports)))
+            variances = (number(report.variance_within(self.primary)) for report in reports)
+            rows.append((f"variance between the answers to one question, {self.primary}", *variances))
+        rows.append(("median length, characters", *(count(release.median_length) for release in self.releases)))
+        return tables.scores("Scores", self.named, self.headlines_in_order, rows)
+
+    @property
+    def other_scores(self) -> Table:
+        """All fields that are not headlines; no rows where there are none."""
+        names = [field.name for field in self.fields if field.name not in self.headlines]
+        return tables.scores("Scores of the other fields", self.named, names)
 
     @property
     def decisive(self) -> FieldComparison | None:

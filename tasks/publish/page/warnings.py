@@ -8,7 +8,8 @@ from typing import Any
 from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
+from answerkey.tasks.publish.page.model import MOST_NAMED, Release, Warning
+from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     check_notes,

@@ -9,7 +9,6 @@ from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,
-    CheckSummary,
     FieldSummary,
     Page,
     Release,
@@ -17,6 +16,7 @@ from answerkey.tasks.publish.page.model import (
     Warning,
 )
 from answerkey.tasks.publish.table import Cell, Table, estimate
+from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.reports.report import Report, ReportPoint, Score
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
@@ -216,14 +216,11 @@ def full():
             "Agreement with human labels",
             ("metric", "release", "labels", "kappa", "sensitivity", "specificity", "bias"),
             agreed,
-            left=["release"],
-            groups=FIELDS[:1] * 2,
         ),
         corrected=Table(
             "Corrected means",
             ("metric", "release", "as scored", "in human labels", "labelled", "not labelled", "method"),
             means,
-            left=["release", "method"],
         ),
         data_docs="../_data-docs/index.html",
         overview="../index.html",

@@ -223,9 +223,8 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     made = build_page(home, done.ids)
     scores = [float(i % 4 > 0) for i in range(100)]
     expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
-    raw = "0.750"
     [(field, name, as_scored, by_people, *others)] = made.corrected.rows
-    assert (field, name, as_scored.text, *others) == ("exact_match.match", "part", raw, "20", "80", "PPI++")
+    assert (field, name, as_scored.text, *others) == ("exact_match.match", "part", "0.750", "20", "80", "PPI++")
     assert by_people == estimated(expected) and expected.value < 0.5
     assert made.agreements.rows == []
     html = render(made)
