@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from answerkey.tasks.gate.calibrate import Calibration
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.traces.funnel import Funnel, Preview
-    from answerkey.tasks.traces.over_time import History
+    from answerkey.tasks.traces.over_time import History, Period
 
-_Ends = tuple[float | None, float | None, float | None]
-"""A mean and both ends of its interval."""
 _KINDS = {
     "judge": "judge",
     "prompt": "prompt",
@@ -84,8 +82,17 @@ def print_pairs(
         if brief and verdict:
             sentence = " ".join(by_people(pair, pair.row(pair.primary), verdict))
         show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide, brief=brief))
-    if samples:
-        show("", *_samples(samples))
+    for index, sample in enumerate(samples):
+        change = f"{number(sample.old)} → {number(sample.new)} ({signed(sample.difference)})"
+        texts = {
+            "question": sample.question,
+            "reference": " | ".join(sample.references),
+            "old": sample.old_answer,
+            "new": sample.new_answer,
+            "old reason": sample.old_reason,
+            "new reason": sample.new_reason,
+        }
+        show(*([] if index else [""]), *sample_lines(sample.sample_id, change, texts))
 
 
 def pair_json(pair: Comparison) -> dict[str, object]:
@@ -98,48 +105,41 @@ def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool, brief:
     n_common = pair.n_common - pair.n_changed
     if not brief:
         yield title_line(f"{pair.old} → {pair.new}: {n_common:,} samples in both")
-    # How many samples have a number is said where that is not all of them.
-    left_out = [] if wide else [*_WIDE, *(["samples"] if {row.n_common for row in pair.overall} <= {n_common} else [])]
-    left_out += ["finding"] if brief else []
+    left_out = [] if wide else [*_WIDE]
+    if not wide and {row.n_common for row in pair.overall} <= {n_common}:
+        # How many samples have a number is said where that is not all of them
+        left_out.append("samples")
+    if brief:
+        left_out.append("finding")
     if pair.overall:
-        yield from [escape(sentence)] if sentence else []
+        if sentence:
+            yield escape(sentence)
         yield tables.comparison("", pair.overall).without(*left_out)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
                 yield tables.comparison(f"{name} by slice", rows).without(*([] if wide else _WIDE))
-    if wide and any(row.mde is not None for row in pair.overall):
-        yield f"[dim]{DETECTABLE}[/dim]"
-    if wide and any(map(needed, pair.overall)):
-        yield f"[dim]{NEEDED}[/dim]"
-    if wide and (note := human_note(pair)):
-        yield f"[dim]{note}[/dim]"
-    notes = (*undetectable(pair), "" if brief else family_note(pair))
+
+    # What the columns are, and what to know of the numbers
+    notes: list[str | None] = []
+    if wide:
+        notes.append(DETECTABLE if any(row.mde is not None for row in pair.overall) else None)
+        notes.append(NEEDED if any(map(needed, pair.overall)) else None)
+        notes.append(human_note(pair))
+    notes += undetectable(pair)
+    if not brief:
+        notes.append(family_note(pair))
     yield from (f"[dim]{note}[/dim]" for note in notes if note)
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in doubts(pair))
 
 
-def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
-    for sample in samples:
-        change = f"{number(sample.old)} → {number(sample.new)} ({signed(sample.difference)})"
-        texts = {
-            "question": sample.question,
-            "reference": " | ".join(sample.references),
-            "old": sample.old_answer,
-            "new": sample.new_answer,
-            "old reason": sample.old_reason,
-            "new reason": sample.new_reason,
-        }
-        yield from sample_lines(sample.sample_id, change, texts)
-
-
-def print_difference(found: Difference, *, as_json: bool) -> None:
+def print_difference(difference: Difference, *, as_json: bool) -> None:
     """What differs between two reports."""
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(difference))
         return
-    show(f"{escape(found.old)} → {escape(found.new)}", *_difference_lines(found))
+    show(f"{escape(difference.old)} → {escape(difference.new)}", *_difference_lines(difference))
 
 
 def _difference_lines(difference: Difference) -> Iterator[str]:
@@ -153,12 +153,15 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
     }
     changes = ", ".join(f"{n:,} {label}" for label, n in counts.items() if n)
     yield f"samples: {difference.n_common:,} in both; {changes or 'nothing differs'}"
+    same = []
     for kind, name in _KINDS.items():
-        for change in (changed for changed in difference.changed if changed.kind == kind):
+        changes_of_kind = [change for change in difference.changed if change.kind == kind]
+        for change in changes_of_kind:
             yield f"{name}: {brief(change.what)}: {brief(change.old or 'none')} → {brief(change.new or 'none')}"
-    unchanged = [name for kind, name in _KINDS.items() if all(changed.kind != kind for changed in difference.changed)]
-    if unchanged:
-        yield f"[dim]the same: {', '.join(unchanged)}[/dim]"
+        if not changes_of_kind:
+            same.append(name)
+    if same:
+        yield f"[dim]the same: {', '.join(same)}[/dim]"
     for names, side in ((difference.only_old, "old"), (difference.only_new, "new")):
         if names:
             yield f"only in the {side} report: {escape(', '.join(names))}"
@@ -191,22 +194,21 @@ def print_history(name: str, history: Mapping[str, Sequence[ReportPoint]], *, as
 
 def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str]:
     table = tables.history(title, moments).without("data set", "status")
-    yield _with_plot(table, [(moment.mean, moment.low, moment.high) for moment in moments])
+    yield _with_plot(table, moments)
     if len({moment.methods for moment in moments}) > 1:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
 
 
-def _with_plot(table: Table, means: Sequence[_Ends]) -> Table:
-    """The table with each interval drawn on one axis, which a narrow terminal leaves out."""
-    ends = [end for interval in means for end in interval if end is not None]
+def _with_plot(table: Table, points: Sequence[ReportPoint | Period]) -> Table:
+    """The table with the interval of each point drawn on one axis, which a narrow terminal leaves out."""
+    ends = [end for point in points for end in (point.mean, point.low, point.high) if end is not None]
     if not ends or not fits(_HISTORY + PLOT):
         return table
     low, high = min(ends), max(ends)
-
     axis = f"{low:.3f}{f'{high:.3f}':>{PLOT - 5}}"
-    rows = [
-        (*row, drawn(*interval, axis=(low, high), marks={})) for row, interval in zip(table.rows, means, strict=True)
-    ]
+    rows = []
+    for row, point in zip(table.rows, points, strict=True):
+        rows.append((*row, drawn(point.mean, point.low, point.high, axis=(low, high), marks={})))
     return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
@@ -230,23 +232,31 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     )
 
 
-def print_calibration(found: Calibration) -> None:
+def print_calibration(calibration: Calibration) -> None:
     """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
-    lines = [f"signature: {_printable(found.signature)}"]
-    if ceiling := found.parts[0].ceiling:
-        lines.append(f"two people on {ceiling.n:,} of these answers: kappa {tables.estimated(ceiling.kappa)}")
-    if found.n_without_score:
-        lines.append(f"{found.n_without_score:,} labelled answers have no score and are left out")
-    show(tables.agreement(found), *([tables.corrected(found)] if found.corrected else []), *lines)
+    parts: list[Table | str] = [tables.agreement(calibration)]
+    if calibration.corrected:
+        parts.append(tables.corrected(calibration))
+    parts.append(f"signature: {_printable(calibration.signature)}")
+    if ceiling := calibration.parts[0].ceiling:
+        parts.append(f"two people on {ceiling.n:,} of these answers: kappa {tables.estimated(ceiling.kappa)}")
+    if calibration.n_without_score:
+        parts.append(f"{calibration.n_without_score:,} labelled answers have no score and are left out")
+    show(*parts)
 
 
-def calibration_json(found: Calibration) -> dict[str, object]:
+def calibration_json(calibration: Calibration) -> dict[str, object]:
     """The calibration as JSON takes it: the same columns as the table `calibrations`."""
     from answerkey.tasks.gate.calibrate import columns_of
 
-    about: dict[str, object] = {"metric": found.name, "signature": found.signature, "reports": found.report_ids}
-    about |= {"labels": found.labels, "n_without_score": found.n_without_score}
-    return about | {"calibrations": [columns_of(found, part) for part in found.parts]}
+    return {
+        "metric": calibration.name,
+        "signature": calibration.signature,
+        "reports": calibration.report_ids,
+        "labels": calibration.labels,
+        "n_without_score": calibration.n_without_score,
+        "calibrations": [columns_of(calibration, part) for part in calibration.parts],
+    }
 
 
 def _printable(text: str) -> str:
@@ -301,9 +311,9 @@ def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> N
     from answerkey.tasks.traces.over_time import by_period
 
     table = by_period(f"{history.name} of {rule} by {by}", by, history.periods)
-    page = _with_plot(table, [(one.mean, one.low, one.high) for one in history.periods])
-    warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(page, *(warning if "method" in table.head else []))
+    show(_with_plot(table, history.periods))
+    if "method" in table.head:
+        show("[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed")
 
 
 def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
@@ -311,10 +321,11 @@ def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
     gain, rubric = learned.gain, learned.rubric
     low, high = (gain.interval.low, gain.interval.high) if gain.interval else (None, None)
     if as_json:
-        about: dict[str, object] = {"n": learned.n, "corrected": learned.corrected}
-        about |= {"before": gain.old, "after": gain.new, "gain": gain.difference, "gain_low": low, "gain_high": high}
-        about["rubric"] = rubric.text
-        print_json(about)
+        content = {
+            "n": learned.n, "corrected": learned.corrected, "before": gain.old, "after": gain.new,
+            "gain": gain.difference, "gain_low": low, "gain_high": high, "rubric": rubric.text,
+        }  # fmt: skip
+        print_json(content)
         return
     print(printable(what_it_learned(learned)))
     if low is None or low <= 0:

@@ -173,30 +173,33 @@ def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_co
     from answerkey.tasks.reports.headline import primary
     from answerkey.tasks.reports.report import labels, newest_others, read_reports
 
-    report_ids, newest = [report.report_id for report in reports], reports[-1]
-    # Of one release, the last one that was evaluated before it on the same data set; of several, the first.
-    older = [report.report_id for report in reports[:-1]] or newest_others(home, newest.report_id)
+    report_ids = [report.report_id for report in reports]
+    newest = reports[-1]
+    commands = []
     failed = [report.report_id for report in reports if any(score.n_failed for score in report.overall)]
-    commands = [
-        ("what failed is tried again", pasted(home, "rerun", report_id, "--only-failed")) for report_id in failed[:1]
-    ]
+    if failed:
+        commands.append(("what failed is tried again", pasted(home, "rerun", failed[0], "--only-failed")))
+
+    # How it compares: with the last release that was evaluated before it on the data set; of several, with the first
+    older = report_ids[:-1] or newest_others(home, newest.report_id)
     if older and not compared:
         pair = (older[0], newest.report_id)
-        names = labels(read_reports(home, pair))
-        old, new = (names[report_id] for report_id in pair)
+        old, new = labels(read_reports(home, pair)).values()
         better = "which answers changed most?" if two_compared else f"is {new} better than {old}?"
-        commands += [(better, pasted(home, "compare", *pair, "--samples", "5"))]
+        commands.append((better, pasted(home, "compare", *pair, "--samples", "5")))
         if len(reports) > 2:
-            command = pasted(home, "report", *report_ids, "--baseline", older[0])
-            commands += [(f"is each of the {len(reports) - 1} others better than {old}?", command)]
-        ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
-        rule = pasted(home, "gate", *pair, "--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
-        commands += [] if gated else [(ships, rule)]
-    if compared and older:
+            each_better = f"is each of the {len(reports) - 1} others better than {old}?"
+            commands.append((each_better, pasted(home, "report", *report_ids, "--baseline", older[0])))
+        if not gated:
+            ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
+            policy = ("--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
+            commands.append((ships, pasted(home, "gate", *pair, *policy)))
+    if older and compared:
         commands.append(("better or worse in each field", pasted(home, "compare", older[0], newest.report_id)))
     commands.append(("slices and samples, as a page", pasted(home, "report", *report_ids, "--html", "report.html")))
+
+    # Whatever the width: a command that is broken over lines would be several when it is pasted
     commands = [(one_line(purpose), line) for purpose, line in commands if line]
-    # Whatever the width: a command that is broken over lines would be several when it is pasted.
     if commands and not compared:
         show("", "next:")
     for purpose, line in commands:
@@ -221,18 +224,13 @@ def metrics(*, as_json: AsJson = False) -> int:
     if not as_json:
         print_metrics(catalogue)
         return 0
-    rows = [
-        {
-            "metric": name,
-            "summary": metric.described(),
-            "needs": sorted(metric.needs),
-            "fields": [
-                {key: value for key, value in field.as_dict().items() if key not in ("binary", "lower_is_better")}
-                for field in metric.fields
-            ],
-            "signature": metric.signature,
-        }
-        for name, metric in catalogue
-    ]
+    rows = []
+    for name, metric in catalogue:
+        fields = [field.as_dict() for field in metric.fields]
+        for field in fields:
+            field.pop("binary", None)
+            field.pop("lower_is_better", None)
+        row = {"metric": name, "summary": metric.described(), "needs": sorted(metric.needs), "fields": fields}
+        rows.append({**row, "signature": metric.signature})
     print_json(rows)
     return 0

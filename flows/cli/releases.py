@@ -65,17 +65,18 @@ def register_release(
     """
     from dataclasses import asdict
 
+    from answerkey.flows.cli.tables import registered
+
     answers = with_files(data)
     with running(home):
         from answerkey.flows.register_release import register_release as flow
 
-        made = flow(answers, str(home))
+        registration = flow(answers, str(home))
     if as_json:
-        print_json(asdict(made))
+        print_json(asdict(registration))
         return 0
-    state = f"has the report {made.report_id}" if made.report_id else "waits for its evaluation"
-    print(printable(f"{made.name} is registered as {made.registration} and {state}"))
-    _print_next(home, made)
+    print(printable(registered(registration)))
+    _print_next(home, registration)
     return 0
 
 

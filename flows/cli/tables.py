@@ -234,23 +234,26 @@ def print_estimates(
     )
 
 
-def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
+def registered(registration: Registration) -> str:
+    """What a registered release is called, and whether it is evaluated, in a sentence."""
+    state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"
+    return f"{registration.name} is registered as {registration.registration} and {state}"
+
+
+def print_generated(generated: Generated, registration: Registration, *, as_json: bool) -> None:
     """The answers of a release: what came of the questions, where they are, and how to go on."""
     if as_json:
-        print_json({**asdict(made), "registration": asdict(registration)})
+        print_json({**asdict(generated), "registration": asdict(registration)})
         return
-    (unit, total), *parts = counts(made)
+    (unit, total), *parts = counts(generated)
     rows = [(label, f"{n:,}") for label, n in (*parts, ("all", total))]
-    page = Table(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
-    lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
-    if made.n_cut_off:
-        lines.append(f"cut off at the token limit: {made.n_cut_off:,}")
-    if made.n_refused:
-        lines.append(f"refused: {made.n_refused:,}")
-    state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"
-    lines += [
-        f"model: {spent(made)}",
-        f"answers: {escape(made.answers)}",
-        f"{escape(registration.name)} is registered as {registration.registration} and {state}",
-    ]
-    show(page, *lines)
+    title = f"{generated.release} on {generated.dataset}"
+    lines = [f"without an answer: {escape(generated.why)}"] if generated.reasons else []
+    if generated.n_cut_off:
+        lines.append(f"cut off at the token limit: {generated.n_cut_off:,}")
+    if generated.n_refused:
+        lines.append(f"refused: {generated.n_refused:,}")
+    lines.append(f"model: {spent(generated)}")
+    lines.append(f"answers: {escape(generated.answers)}")
+    lines.append(escape(registered(registration)))
+    show(Table(title, ("", unit), rows, groups=[*("" for _ in parts), "all"]), *lines)
