@@ -156,7 +156,7 @@ class Page:
         """What is compared."""
         if len(self.gates) > 1:
             return f"{len(self.gates)} releases against {', '.join(dict.fromkeys(gated.old for gated in self.gates))}"
-        pairs = {(one.new, one.old) for one in self.gates} | {(one.new, one.old) for one in self.comparisons}
+        pairs = {(gated.new, gated.old) for gated in self.gates} | {(pair.new, pair.old) for pair in self.comparisons}
         if len(pairs) == 1:
             [(new, old)] = pairs
             return f"{new} against {old}"
@@ -196,46 +196,39 @@ class Page:
         return self.comparisons[-1].row(self.primary)
 
     @property
-    def changes(self) -> tuple[LargestChange, ...]:
-        """Every sample with a primary score in both releases of the newest comparison, those that got worst first."""
-        by_release = {answers.release: answers for answers in self.samples.answers}
-        pair = [(comparison.old, comparison.new) for comparison in self.comparisons[-1:]]
-        if not pair or not {*pair[0]} <= by_release.keys():
-            return ()
-        old, new = (by_release[label] for label in pair[0])
-        scores = zip(old.values.get(self.primary, ()), new.values.get(self.primary, ()), strict=False)
-        changes = [
-            LargestChange(
-                sample_id=self.samples.ids[place],
-                question=self.samples.questions[place],
-                references=self.samples.references[place],
-                old_answer=old.texts[place],
-                new_answer=new.texts[place],
-                old=before,
-                new=after,
-                difference=after - before,
-            )
-            for place, (before, after) in enumerate(scores)
-            if before is not None and after is not None
-        ]
-        sign = self._better
-        return tuple(sorted(changes, key=lambda change: sign * change.difference))
+    def primary_field(self) -> FieldSummary:
+        """The field that decides."""
+        return next(field for field in self.fields if field.name == self.primary)
 
     @property
-    def _better(self) -> int:
-        """The sign of a better difference of the primary field: -1 where less is better, else 1."""
-        return -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
+    def changes(self) -> tuple[LargestChange, ...]:
+        """Every sample with a primary score in both releases of the newest comparison, those that got worst first."""
+        answers_by_release = {answers.release: answers for answers in self.samples.answers}
+        if (
+            not self.comparisons
+            or not {self.comparisons[-1].old, self.comparisons[-1].new} <= answers_by_release.keys()
+        ):
+            return ()
+        old, new = (answers_by_release[label] for label in (self.comparisons[-1].old, self.comparisons[-1].new))
+        texts = zip(
+            self.samples.ids, self.samples.questions, self.samples.references, old.texts, new.texts, strict=False
+        )
+        scores = zip(old.values.get(self.primary, ()), new.values.get(self.primary, ()), strict=False)
+        changes = [
+            LargestChange(*sample_texts, old_score, new_score, new_score - old_score)
+            for sample_texts, (old_score, new_score) in zip(texts, scores, strict=False)
+            if old_score is not None and new_score is not None
+        ]
+        return tuple(sorted(changes, key=self._gain))
+
+    def _gain(self, change: LargestChange) -> float:
+        """How much better a sample got; less than 0 if it got worse."""
+        return -change.difference if self.primary_field.lower_is_better else change.difference
 
     @property
     def got_worse(self) -> tuple[LargestChange, ...]:
         """Of `changes`, those that are worse."""
-        sign = self._better
-        return tuple(change for change in self.changes if sign * change.difference < 0)
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the mean of the primary field is a share of the answers: its numbers are 0 and 1."""
-        return any(field.binary for field in self.fields if field.name == self.primary)
+        return tuple(change for change in self.changes if self._gain(change) < 0)
 
     @property
     def incomplete(self) -> bool:
@@ -250,8 +243,8 @@ class Page:
     @property
     def slice_columns(self) -> tuple[str, ...]:
         """The columns that the reports are sliced by."""
-        names = (s.slice.partition("=")[0] for r in self.releases for s in r.report.scores if s.slice != ALL)
-        return tuple(dict.fromkeys(names))
+        slices = (score.slice for release in self.releases for score in release.report.scores)
+        return tuple(dict.fromkeys(slice_.partition("=")[0] for slice_ in slices if slice_ != ALL))
 
     @property
     def moments(self) -> tuple[ReportPoint, ...]:
@@ -270,5 +263,5 @@ def as_json(value: Any) -> str:
 
 def _plain(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
     raise TypeError(f"{type(value).__name__} is not JSON")
