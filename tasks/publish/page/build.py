@@ -52,8 +52,8 @@ def build_page(
     `headline.primary` says. Of more than `most_samples` samples those are kept whose primary score moves most.
 
     Raises:
-        UserError: there are none, one is not in the warehouse, they are about several data sets, or none of them has
-            the field `primary`.
+        UserError: there are none, one is not in the warehouse, they are about several data sets, none of them has
+            the field `primary`, or a comparison is about other reports.
     """
     with home.warehouse.reading() as warehouse:
         # The reports, which are about one data set
@@ -75,19 +75,21 @@ def build_page(
         # Comparisons and verdicts by the names that releases have on the page
         labels = labels_of(reports)
         margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.deciding_field == deciding}
-        labelled_comparisons = tuple(
-            _labelled(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
-            for comparison in comparisons
-        )
+        labelled_comparisons = []
+        for pair in comparisons:
+            if missing := [report_id for report_id in (pair.old, pair.new) if report_id not in labels]:
+                raise UserError(f"{missing[0]}: compared, but not on the page")
+            margin = margins.get((pair.old, pair.new), pair.margin)
+            labelled_comparisons.append(replace(pair, old=labels[pair.old], new=labels[pair.new], margin=margin))
         verdicts = tuple(
             replace(gated, old=labels.get(gated.old, gated.old), new=labels.get(gated.new, gated.new))
             for gated in gates
         )
 
         # What the page has of each release
-        means = [
-            mean for report in reports for mean in _means(warehouse, report, page_headlines, labels[report.report_id])
-        ]
+        means: list[Row] = []
+        for report in reports:
+            means += _means(warehouse, report, page_headlines, labels[report.report_id])
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
         binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
@@ -111,7 +113,7 @@ def build_page(
             gates=verdicts,
             summary=summary(releases, labelled_comparisons, verdicts, deciding),
             warnings=warnings(releases, labelled_comparisons, checks, n_quarantined),
-            comparisons=labelled_comparisons,
+            comparisons=tuple(labelled_comparisons),
             failures=_failures(warehouse, labels),
             checks=checks,
             n_quarantined=n_quarantined,
@@ -131,29 +133,17 @@ def _means(warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence
         yield name, label, estimated(raw), estimated(by_labels), *n_answers, "PPI++"
 
 
-def _labelled(comparison: Comparison, labels: Mapping[str, str], margin: float | None) -> Comparison:
-    """Return a comparison with the names that its releases have on the page.
-
-    Raises:
-        UserError: one of them is not on the page.
-    """
-    missing = [report_id for report_id in (comparison.old, comparison.new) if report_id not in labels]
-    if missing:
-        raise UserError(f"{missing[0]}: compared, but not on the page")
-    return replace(comparison, old=labels[comparison.old], new=labels[comparison.new], margin=margin)
-
-
-def _field(name: str, reports: Sequence[Report], binary: bool) -> FieldSummary:
+def _field(name: str, reports: Sequence[Report], is_binary: bool) -> FieldSummary:
     metric = name.partition(".")[0]
     signatures = [report.manifest["signatures"].get(metric) for report in reports]
-    notes = [note for report in reports if (note := report.metric(metric))]
+    notes = list(filter(None, (report.metric(metric) for report in reports)))
     summary = notes[0].summary if notes else ""
     return FieldSummary(
         name=name,
         metric=metric,
         summary=LABEL_FIELD.description if metric == LABEL else summary,
         signatures=tuple(dict.fromkeys(filter(None, signatures))),
-        binary=binary,
+        binary=is_binary,
         lower_is_better=any(report.lower_is_better(name) for report in reports),
     )
 
@@ -168,15 +158,15 @@ def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -
 
 def _quarantine(warehouse: duckdb.DuckDBPyConnection, ids: Mapping[str, Sequence[str]]) -> tuple[int, Table]:
     """Count the rows that the runs of the reports `ids` refused, and show the first of them."""
-    [(n,)] = warehouse.execute(_SQL["n_quarantined"], ids).fetchall()
     rows = warehouse.execute(_SQL["quarantine"], {**ids, "chars": _RAW_CHARS, "most": _MOST_REFUSED}).fetchall()
-    cells = [
-        (count(row), sample_id or NONE, release or NONE, rule, reason, Cell(raw or NONE, kind="raw"))
-        for row, sample_id, release, rule, reason, raw in rows
-    ]
-    notes = [f"The first {len(rows)}; the warehouse has all."] if len(rows) < n else []
+    n_refused = rows[0][-1] if rows else 0
+    cells = []
+    for number, sample_id, release, rule, reason, raw, _ in rows:
+        original = Cell(raw or NONE, kind="raw")
+        cells.append((count(number), sample_id or NONE, release or NONE, rule, reason, original))
+    notes = [f"The first {len(rows)}; the warehouse has all."] if len(rows) < n_refused else []
     head = ("row", "sample", "release", "rule", "problem", "original row")
-    return n, Table("Quarantine", head, cells, left=head, wrapped={"problem": 36}, notes=notes)
+    return n_refused, Table("Quarantine", head, cells, left=head, wrapped={"problem": 36}, notes=notes)
 
 
 def _agreements(

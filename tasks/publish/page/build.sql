@@ -35,13 +35,9 @@ WHERE signature = ANY($signatures) AND (release IS NULL OR release = ANY($releas
 QUALIFY row_number() OVER (PARTITION BY metric, field, release ORDER BY created_at DESC, rowid DESC) = 1
 ORDER BY metric, field, release IS NOT NULL, list_position($releases, release)
 
--- name: n_quarantined
-SELECT count(*) FROM quarantine
-WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
-    AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
-
 -- name: quarantine
-SELECT "row", sample_id, release, rule, reason, left(raw, $chars) FROM quarantine
+-- The first refused rows, and how many there are.
+SELECT "row", sample_id, release, rule, reason, left(raw, $chars), count(*) OVER () FROM quarantine
 WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
     AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
 ORDER BY rowid LIMIT $most
