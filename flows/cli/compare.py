@@ -123,7 +123,7 @@ def report(  # noqa: PLR0913
             samples=samples,
         )  # fmt: skip
         return 0
-    ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
+    ids, pairs, gates = _with_baseline(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         from answerkey.tasks.publish.page.build import build_page
 
@@ -194,21 +194,21 @@ def compare(  # noqa: PLR0913
 
     _check_samples(samples)
     sides = sides_of(home, comparing.old, comparing.new, columns, clusters, labels)
-    with sides as (where, old, new, scores), running(where):
+    with sides as (sides_home, old, new, scores), running(sides_home):
         from answerkey.flows.compare_releases import compare_releases
 
         # All scores of a file are of one metric, of which a comparison shows one field unasked
         reports = {"old": old, "new": new, "all_fields": comparing.all_fields or bool(scores)}
-        pair = compare_releases(comparing.model_copy(update=reports), str(where), page=False)
+        pair = compare_releases(comparing.model_copy(update=reports), str(sides_home), page=False)
         field = next((row.name for row in pair.overall if row.difference is not None), "")
-        changed = largest_changes(where, pair.old, pair.new, field, direction=moved, limit=samples if field else 0)
+        changed = largest_changes(sides_home, pair.old, pair.new, field, direction=moved, limit=samples if field else 0)
     if scores:
         # The reports of two files are gone with the command, so only their names mean something
         pair = replace(pair, old=unversioned(pair.old)[-1], new=unversioned(pair.new)[-1])
     if as_json:
         from dataclasses import asdict
 
-        content = {**pair_json(pair), **({"samples": [asdict(one) for one in changed]} if samples else {})}
+        content = {**pair_json(pair), **({"samples": [asdict(change) for change in changed]} if samples else {})}
         print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
@@ -280,7 +280,7 @@ def history(
     return 0
 
 
-def _against(
+def _with_baseline(
     home: Home, report_ids: Sequence[str], baseline: str, policy: str, *, all_fields: bool
 ) -> tuple[list[str], Sequence[Comparison], list[ReleaseVerdict]]:
     """The reports with the baseline before them, how each compares with it, and what the gate says of each.
@@ -336,11 +336,11 @@ def sides_of(
 
     columns = [*(mapped or ()), *([f"cluster={clusters}"] if clusters else [])]
     with TemporaryDirectory(prefix="answerkey-") as folder:
-        of_scores = replace(home, place=Path(folder))
-        reports, doubt = add_scores(of_scores, old, new, columns, labels)
+        scores_home = replace(home, place=Path(folder))
+        reports, doubt = add_scores(scores_home, old, new, columns, labels)
         if doubt:
             print(printable(doubt), file=sys.stderr)
-        yield of_scores, reports[0].report_id, reports[1].report_id, fields_of(reports)
+        yield scores_home, reports[0].report_id, reports[1].report_id, fields_of(reports)
 
 
 def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:

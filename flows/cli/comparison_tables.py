@@ -27,13 +27,13 @@ from answerkey.tasks.publish.text import (
     PLOT,
     by_people,
     doubts,
-    drawn,
     headline,
     human_note,
     number,
+    plot_line,
     signed,
     undetectable,
-    verdict_drawn,
+    verdict_plot,
     what_it_learned,
 )
 from answerkey.tasks.reports.report import ReportPoint
@@ -208,7 +208,7 @@ def _with_plot(table: Table, points: Sequence[ReportPoint | Period]) -> Table:
     axis = f"{low:.3f}{f'{high:.3f}':>{PLOT - 5}}"
     rows = []
     for row, point in zip(table.rows, points, strict=True):
-        rows.append((*row, drawn(point.mean, point.low, point.high, axis=(low, high), marks={})))
+        rows.append((*row, plot_line(point.mean, point.low, point.high, axis=(low, high), marks={})))
     return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
@@ -221,7 +221,7 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     # The sentences have the numbers.
     page = tables.rules("", verdict).without("value", "samples")
     basis = [f"basis: {BASES[verdict.basis]}"] if verdict.basis and not brief else []
-    plot = [f"  {line}"] if (line := verdict_drawn(gated.verdict, gated.margin)) else []
+    plot = [f"  {line}"] if (line := verdict_plot(gated.verdict, gated.margin)) else []
     notes = [f"[yellow]![/yellow] {_printable(note)}" for note in verdict.notes]
     show(
         f"[{STYLES[verdict.outcome]}]{verdict.outcome}[/]  {_printable(verdict.sentence)}",
@@ -264,7 +264,7 @@ def _printable(text: str) -> str:
     return escape(printable(text))
 
 
-_FIRST = 10
+_MAX_TRACES = 10
 """Traces of a rule that a dry run prints; JSON has more."""
 _LONGEST = 60
 
@@ -296,11 +296,11 @@ def _would_score(preview: Preview) -> Iterator[Table | str]:
     head = ("trace", "time (UTC)", "answer")
     rows = [
         [cut(one_line(cell), _LONGEST) for cell in (trace.trace_id, trace.time or "", trace.answer or "")]
-        for trace in preview.traces[:_FIRST]
+        for trace in preview.traces[:_MAX_TRACES]
     ]
     yield Table(f"{preview.rule} would score", head, rows, left=head, wrapped={"answer": 20})
-    if preview.taken > _FIRST:
-        yield f"and {preview.taken - _FIRST:,} more\n"
+    if preview.taken > _MAX_TRACES:
+        yield f"and {preview.taken - _MAX_TRACES:,} more\n"
 
 
 def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> None:

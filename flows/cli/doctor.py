@@ -43,19 +43,19 @@ def doctor(*, home: HomeOption = HOME) -> int:
     environment.use_kept_server(home)
     findings = examine(home)
     marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
-    show(*(f"{marks[one.ok]}  {one.name:<22} {escape(one.text)}" for one in findings))
-    return 0 if all(finding.ok for finding in findings) else 1
+    show(*(f"{marks[check.ok]}  {check.name:<22} {escape(check.text)}" for check in findings))
+    return 0 if all(check.ok for check in findings) else 1
 
 
 def examine(home: Home) -> list[DoctorCheck]:
     """Look at versions, the models, the warehouse and the server."""
-    found = versions()
-    missing = [name for name, version in found.items() if version == "not installed" and name not in OF_EXTRAS]
+    installed = versions()
+    missing = [name for name, version in installed.items() if version == "not installed" and name not in OF_EXTRAS]
     return [
         DoctorCheck(
             "versions",
             not missing,
-            ", ".join(f"{name} {version}" for name, version in found.items())
+            ", ".join(f"{name} {version}" for name, version in installed.items())
             if not missing
             else f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again",
         ),
@@ -136,12 +136,12 @@ def _warehouse(home: Home) -> DoctorCheck:
             return DoctorCheck("warehouse", True, f"none yet in {home}; the first evaluation makes it")
         with home.warehouse.reading(wait_s=2.0) as warehouse:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
-        where, size = home.warehouse.size()
+        path, size = home.warehouse.size()
     except (UserError, Unreachable) as error:
         return DoctorCheck("warehouse", False, str(error))
     datasets = Counter(dataset for dataset, _ in rows)
     return DoctorCheck(
-        "warehouse", True, f"{where}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
+        "warehouse", True, f"{path}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
     )
 
 

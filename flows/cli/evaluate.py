@@ -142,8 +142,8 @@ def print_result(
         pairs = stored_comparisons(home, result)
         if all_fields and pairs:
             # Once more, since more fields need a larger correction. What was stored about the headlines stays
-            both = [(pair.old, pair.new) for pair in pairs]
-            pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
+            compared_ids = [(pair.old, pair.new) for pair in pairs]
+            pairs = compare_all(home, compared_ids, all_fields=True, primary=pairs[0].primary)
         if pairs and two_compared:
             show(escape(first_is_old(*(report.release for report in reports))))
         # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule

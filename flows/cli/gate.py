@@ -167,7 +167,7 @@ def gate(  # noqa: PLR0912, PLR0913
         for file in files:
             write(file, verdict, home, took_s=0.0)
     else:
-        with sides_of(home, old, new, columns, clusters, labels) as (where, old_report, new_report, scores):
+        with sides_of(home, old, new, columns, clusters, labels) as (sides_home, old_report, new_report, scores):
             if keep and scores:
                 raise UserError("--keep: files of scores have no data set; name two reports or releases")
             if scores and not (policy or primary):
@@ -180,11 +180,11 @@ def gate(  # noqa: PLR0912, PLR0913
             # Nothing is decided that could not be written.
             for file in files:
                 check_folder(file, home)
-            began = time.perf_counter()
-            [verdict] = gated(where, old_report, [new_report], rules, dataset)
-            took_s = time.perf_counter() - began
+            started_at = time.perf_counter()
+            [verdict] = gated(sides_home, old_report, [new_report], rules, dataset)
+            took_s = time.perf_counter() - started_at
             for file in files:
-                write(file, verdict, where, took_s=took_s)
+                write(file, verdict, sides_home, took_s=took_s)
     if keep:
         from answerkey.tasks.releases.kept_gate import keep_gate
 

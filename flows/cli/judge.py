@@ -114,7 +114,7 @@ def judge(  # noqa: PLR0912, PLR0913
             raise UserError("--reference, --incorrect and --context go with three texts, not with a sample")
         stored = _stored(words[0], release, dataset, metric, home)
         if rubric or judging != Estimating():
-            questions = _again(stored, rubric, _access(judging, home))
+            questions = _asked_again(stored, rubric, _access(judging, home))
     elif len(words) == 3:
         if release or dataset:
             raise UserError("--release and --dataset go with the id of a sample, not with three texts")
@@ -201,7 +201,7 @@ def _judge_metrics(metric: str, rubric: str, judging: Estimating, home: Home) ->
     Raises:
         UserError: one of them does not need a judge, or a judge cannot be asked.
     """
-    judge_metrics = [name for name, info in METRICS.items() if info.kind == "judge"]
+    judge_metrics = [name for name, metric_info in METRICS.items() if metric_info.kind == "judge"]
     names = listed(metric) or judge_metrics
     unfit = [name for name in names if name not in judge_metrics]
     if unfit and not rubric:
@@ -253,7 +253,7 @@ def _stored(sample_id: str, release: str, dataset: str, metric: str, home: Home)
     return [row for row in rows if row.measurement.metric in (listed(metric) or names)]
 
 
-def _again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> list[_Question]:
+def _asked_again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> list[_Question]:
     """Each answer once more, before other judges or by a rubric.
 
     Raises:

@@ -100,8 +100,8 @@ def label(  # noqa: PLR0913
     )
     if draw_only:
         return 0
-    with running(home), home.warehouse.claimed(f"label-{queue.id}") as ours:
-        if not ours:
+    with running(home), home.warehouse.claimed(f"label-{queue.id}") as is_claimed:
+        if not is_claimed:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
         session = LabellingSession(home, queue, partial(_decided, home, queue.id))
         _serve(session, port)

@@ -104,14 +104,14 @@ STANDARD_INPUT = "/dev/stdin"
 HARMLESS = re.compile(r"(--?)?[A-Za-z][A-Za-z_-]{0,23}|-?[0-9.]{1,12}|[A-Za-z][A-Za-z0-9_]{0,23}")
 """What may be repeated in a message: names, options and numbers, too short or too plain for a key."""
 
-_LAST = ("Options", "Scoring", "Judge", "Limits", "Comparison and gate", "Output")
+_LATE_HEADINGS = ("Options", "Scoring", "Judge", "Limits", "Comparison and gate", "Output")
 """Headings that come after those of a command's own, in this order."""
 
 
 @functools.cache
 def heading(name: str) -> Group:
     """A heading of the help pages. cyclopts wants one object for each."""
-    return Group(name, sort_key=_LAST.index(name) if name in _LAST else -1)
+    return Group(name, sort_key=_LATE_HEADINGS.index(name) if name in _LATE_HEADINGS else -1)
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -198,7 +198,7 @@ def _exit_code(words: list[str]) -> int:
     try:
         return _run(words)
     except CycloptsError as error:
-        message, code = what_is_wrong(error), EXIT_BAD_INPUT
+        message, code = usage_problem(error), EXIT_BAD_INPUT
     except KeyboardInterrupt as error:
         message, code = _stopped(error)
     except Exception as error:
@@ -328,7 +328,7 @@ def make_app(*, documented: bool = True) -> App:
         version_flags=["--version"],
         help_flags=["--help", "-h"],
         help_format="plaintext",
-        default_parameter=Parameter(negative="", allow_repeating=True, show_default=shown),
+        default_parameter=Parameter(negative="", allow_repeating=True, show_default=default_text),
         group_arguments=heading("Arguments"),
         group_parameters=heading("Options"),
         print_error=False,
@@ -385,18 +385,20 @@ def _version() -> str:
     return f"answerkey {version('answerkey')}"
 
 
-def shown(default: Any) -> str | None:
+def default_text(default: Any) -> str | None:
     """A default for the help page; None where it says nothing."""
     if default is None or default is True or default is False or default in ("", [], ()):
         return None
+    if isinstance(default, float):
+        return f"{default:g}"
     text = ",".join(default) if isinstance(default, list | tuple) else str(default)
-    return f"{default:g}" if isinstance(default, float) else text if len(text) <= _LONGEST_DEFAULT else None
+    return text if len(text) <= _LONGEST_DEFAULT else None
 
 
 _LONGEST_DEFAULT = 30
 
 
-def what_is_wrong(error: CycloptsError) -> str:
+def usage_problem(error: CycloptsError) -> str:
     """One line about a command line that cannot be understood. Nothing that may be a secret is repeated."""
     chain = " ".join(("answerkey", *(error.command_chain or ())))
     match error:

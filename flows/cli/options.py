@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.main import HARMLESS, STANDARD_INPUT, heading, shown
+from answerkey.flows.cli.main import HARMLESS, STANDARD_INPUT, default_text, heading
 from answerkey.flows.forms import how_called, option_of
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.validation import COMMAS
@@ -291,7 +291,7 @@ def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.
         # For the help page: `build` looks after it, since the file of --config may have what is missing.
         required=field.is_required(),
         metavar=option if positional else "A,B" if is_list else _METAVARS.get(kind, "TEXT"),
-        show_default=left_out[0] if left_out and not field.is_required() else shown(default) or False,
+        show_default=left_out[0] if left_out and not field.is_required() else default_text(default) or False,
         negative=option.replace("--", "--no-", 1) if default is True else "",
     )
     parameter_kind = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
@@ -348,8 +348,8 @@ def with_files(data: Data) -> Data:
     if data.answers.startswith(ADDRESS):
         return data
     if STANDARD_INPUT in (sources := data.answers.split("\n")):
-        kept_input = _standard_input()
-        files = (kept_input if file == STANDARD_INPUT else file for file in sources)
+        input_file = _standard_input()
+        files = (input_file if file == STANDARD_INPUT else file for file in sources)
         data = data.model_copy(update={"answers": "\n".join(files)})
     for number, file in enumerate(data.answers.split("\n")[1:], start=2):
         # What stands where a file may stand can be a key that was pasted.

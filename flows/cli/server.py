@@ -94,8 +94,8 @@ def serve(
 
 
 def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> None:
-    few = environment.get(_DATABASE, "sqlite").startswith("sqlite")
-    size = "one person or a few (a team gives --database)" if few else "a team"
+    is_small = environment.get(_DATABASE, "sqlite").startswith("sqlite")
+    size = "one person or a few (a team gives --database)" if is_small else "a team"
     print(f"starting a Prefect server for {size} on port {port}; the first time takes half a minute", flush=True)
     logs = home.local / "prefect"
     logs.mkdir(parents=True, exist_ok=True)

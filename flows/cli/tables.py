@@ -95,7 +95,7 @@ def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
 
 def _agreements(reports: Sequence[Report], name: str) -> list[Table]:
     """How far scores that came with the answers agree with the field, where any did."""
-    table = tables.agreements(tables.by_label(reports), name)
+    table = tables.agreements(tables.reports_by_release(reports), name)
     return [table] if table.rows else []
 
 
@@ -190,7 +190,7 @@ def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:
     if by is not None and by not in fields:
         raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
     if any(score.slice != ALL for report in reports for score in report.scores):
-        yield tables.slices(tables.by_label(reports), by or primary(reports))
+        yield tables.slices(tables.reports_by_release(reports), by or primary(reports))
 
 
 def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> None:

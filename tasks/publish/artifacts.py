@@ -37,7 +37,7 @@ PAGES = "ANSWERKEY_PAGES"
 _LONGEST_NAME = 80
 """In bytes: two names and their versions make one name of a file, which may have 255."""
 
-_MOST_RESULTS = 5
+_MAX_RESULTS = 5
 """Releases in the message of a state."""
 
 _log = logging.getLogger("answerkey")
@@ -121,12 +121,12 @@ def in_one_line(reports: Sequence[Report]) -> str:
         field = primary(dataset_reports)
         names = labels(dataset_reports)
         means = []
-        for report in dataset_reports[:_MOST_RESULTS]:
+        for report in dataset_reports[:_MAX_RESULTS]:
             score = report.score(field)
             means.append(f"{names[report.report_id]} {number(score.mean if score else None)}")
         n_more = len(dataset_reports) - len(means)
-        more = f" and {n_more} more" if n_more else ""
-        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{more}")
+        others = f" and {n_more} more" if n_more else ""
+        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{others}")
     return "; ".join(lines)
 
 

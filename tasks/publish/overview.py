@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _SQL = statements(__name__)
-_MOST_VERDICTS = 20
+_MAX_VERDICTS = 20
 _NEWEST = 10
 """Reports of a data set that are shown unfolded."""
 _SPEAK = 2
@@ -109,7 +109,7 @@ def build_overview(home: Home) -> Overview:
         return Overview(made_at)
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
-        parameters = {"most": _MOST_VERDICTS, "precedence": list(PRECEDENCE)}
+        parameters = {"most": _MAX_VERDICTS, "precedence": list(PRECEDENCE)}
         verdicts = warehouse.execute(_SQL["verdicts"], parameters).fetchall()
         judges = warehouse.execute(_SQL["judges"]).fetchall()
         free_judges = warehouse.execute(_SQL["free_judges"]).fetchall()
@@ -119,8 +119,8 @@ def build_overview(home: Home) -> Overview:
         datasets=summaries,
         verdicts=tuple(ListedVerdict(*columns) for columns in verdicts),
         judges=_judges(judges) if judges else None,
-        spent=sum(usd or 0.0 for *_, usd, _unpriced, _last_at in judges),
-        unpriced=sum(unpriced for *_, unpriced, _last_at in judges),
+        spent=sum(usd or 0.0 for *_, usd, _unpriced, _ in judges),
+        unpriced=sum(unpriced for *_, unpriced, _ in judges),
         free=tuple(free_judges),
     )
 

@@ -30,7 +30,7 @@ _SQL = statements(__name__)
 INDEX = "index.html"
 DOCS = f"{SITE.removeprefix(f'{FOLDER}/')}/{INDEX}"
 """The first page of the Data Docs, relative to the pages."""
-_MOST_KEPT = 4
+_MAX_PAGES = 4
 """Pages kept in memory: one may take a hundred megabytes."""
 
 
@@ -42,7 +42,7 @@ class Site:
     """
 
     home: Home
-    _made: dict[str, bytes] = field(default_factory=dict)
+    _pages: dict[str, bytes] = field(default_factory=dict)
     _state: tuple[object, ...] = ()
     _lock: Lock = field(default_factory=Lock)
 
@@ -61,7 +61,7 @@ class Site:
         Raises:
             FileNotFoundError: there is none of this name.
         """
-        if not self._is_ours(name):
+        if not self._is_page_name(name):
             raise FileNotFoundError(name)
         if name == INDEX or name.endswith(".html"):
             # One at a time, since each takes what memory a session may have.
@@ -75,9 +75,9 @@ class Site:
 
     def _stored(self) -> Iterator[str]:
         names = (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
-        return filter(self._is_ours, names)
+        return filter(self._is_page_name, names)
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_page_name(self, name: str) -> bool:
         """Whether this can be the name of a page. A link to a file elsewhere is none: it would be shown to anybody."""
         if not name.isprintable() or "\\" in name or ".." in name.split("/"):
             return False
@@ -102,14 +102,14 @@ class Site:
         [state] = self.home.rows(_SQL["state"])
         if state != self._state:
             self._state = state
-            self._made = {}
-        if name not in self._made:
+            self._pages = {}
+        if name not in self._pages:
             report_id = self._report_ids().get(name)
             if report_id is None:
                 return None
             html = render(report_page(self.home, report_id)).encode("utf-8", "replace")
-            self._made = dict([*self._made.items(), (name, html)][-_MOST_KEPT:])
-        return self._made[name]
+            self._pages = dict([*self._pages.items(), (name, html)][-_MAX_PAGES:])
+        return self._pages[name]
 
     def _overview(self) -> bytes:
         overview = build_overview(self.home)

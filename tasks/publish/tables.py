@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.gate.calibrate import Calibration
 
-Named = Mapping[str, Report]
+ByRelease = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
 Row = Sequence[Cell | str]
 _INTERVAL = "95 % interval"
@@ -49,7 +49,7 @@ _TESTS = {
 }
 
 
-def by_label(reports: Sequence[Report]) -> Named:
+def reports_by_release(reports: Sequence[Report]) -> ByRelease:
     """Return reports on one data set by the names of their releases."""
     names = labels(reports)
     return {names[report.report_id]: report for report in reports}
@@ -73,28 +73,28 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
     """Show the fields `names` of reports on one data set: of several with a column for each report."""
     if len(reports) == 1:
         return report_scores(reports[0], names)
-    named = by_label(reports)
+    by_release = reports_by_release(reports)
     title = f"{len(reports)} releases on {reports[0].dataset}: mean [{_INTERVAL}]"
-    return scores(title, named, names, list(counts(named)))
+    return scores(title, by_release, names, list(counts(by_release)))
 
 
-def scores(title: str, named: Named, names: Sequence[str], last_rows: Sequence[Row] = ()) -> Table:
+def scores(title: str, by_release: ByRelease, names: Sequence[str], footer: Sequence[Row] = ()) -> Table:
     """Show the fields `names` with a column for each report, and below them rows about whole reports."""
-    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in named.values())) for name in names]
+    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in by_release.values())) for name in names]
     metrics = [name.partition(".")[0] for name in names]
     # A line between metrics, unless each has a single field
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
-    groups = [*groups, *("reports" for _ in last_rows)]
-    return Table(title, ("metric", *named), [*rows, *last_rows], groups=groups, each=True)
+    groups = [*groups, *("reports" for _ in footer)]
+    return Table(title, ("metric", *by_release), [*rows, *footer], groups=groups, each=True)
 
 
-def counts(named: Named) -> Iterator[Row]:
+def counts(by_release: ByRelease) -> Iterator[Row]:
     """Count the answers of each report that have labels and scores, and the clusters they are in.
 
     The counts are those of the metric that covers least: a table may not look more complete than its weakest row.
     Human labels stand apart: an answer without a label is no failure.
     """
-    reports = list(named.values())
+    reports = list(by_release.values())
     if any(score.metric == LABEL for report in reports for score in report.overall):
         yield "labelled/total", *(_coverage(report, labels=True) for report in reports)
     yield "scored/total", *(_coverage(report) for report in reports)
@@ -124,10 +124,10 @@ def _mean(score: Score | None) -> Cell:
     return estimate(score.mean, score.ci_low, score.ci_high)
 
 
-def agreements(named: Named, primary: str) -> Table:
+def agreements(by_release: ByRelease, primary: str) -> Table:
     """Show how far the scores that came with the answers agree with the field `primary`, where both are 0 or 1."""
     rows = []
-    for release, report in named.items():
+    for release, report in by_release.items():
         for pair in report.manifest.get("given", {}).get("agreements", ()):
             if pair["field"] == primary:
                 agree = percent(pair["same"] / pair["n"])
@@ -147,18 +147,18 @@ def _short(sample_id: str) -> str:
     return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
-def slices(named: Named, name: str, most: int | None = None) -> Table:
+def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> Table:
     """Show METRIC.FIELD `name` by slice, with a column for each report.
 
     Args:
-        most: how many values of a column are shown, those with most answers; None: all.
+        max_values: how many values of a column are shown, those with most answers; None: all.
     """
     # The scores of each slice, a place for each report
     by_slice: dict[str, list[Score | None]] = {}
-    for place, report in enumerate(named.values()):
+    for index, report in enumerate(by_release.values()):
         for score in report.scores:
             if score.name == name and score.slice != ALL:
-                by_slice.setdefault(score.slice, [None] * len(named))[place] = score
+                by_slice.setdefault(score.slice, [None] * len(by_release))[index] = score
 
     # The largest slices of each column, in the order of their sizes if some are left out
     sizes = {slice_: max(score.n_total for score in scores if score) for slice_, scores in by_slice.items()}
@@ -166,8 +166,8 @@ def slices(named: Named, name: str, most: int | None = None) -> Table:
     displayed: list[str] = []
     for column in dict.fromkeys(columns.values()):
         column_slices = [slice_ for slice_ in by_slice if columns[slice_] == column]
-        if most and len(column_slices) > most:
-            column_slices = sorted(column_slices, key=lambda slice_: -sizes[slice_])[:most]
+        if max_values and len(column_slices) > max_values:
+            column_slices = sorted(column_slices, key=lambda slice_: -sizes[slice_])[:max_values]
         displayed += column_slices
 
     # Their means, and how many answers and clusters these are of
@@ -181,7 +181,7 @@ def slices(named: Named, name: str, most: int | None = None) -> Table:
     notes = []
     if n_left_out := len(by_slice) - len(displayed):
         notes.append(f"The largest values of each column; {n_left_out:,} smaller ones are in the warehouse.")
-    head = ("slice", *named, *(count_name.removeprefix("n_") for count_name in count_names))
+    head = ("slice", *by_release, *(count_name.removeprefix("n_") for count_name in count_names))
     groups = [columns[slice_] for slice_ in displayed]
     return Table(f"{name} by slice: mean [{_INTERVAL}]", head, rows, groups=groups, each=True, notes=notes)
 
@@ -276,7 +276,7 @@ def differences(pair: Comparison, primary: str) -> list[Table]:
     return [comparison(title, rows, confounded(pair)) for title, rows in parts.items() if rows]
 
 
-def coverage(named: Named, names: Sequence[str]) -> Table:
+def coverage(by_release: ByRelease, names: Sequence[str]) -> Table:
     """How many rows of each release have a score in each metric, and between which bounds the mean lies without gaps.
 
     The bounds are the mean if every row that failed or was skipped had the lowest, or the highest, value.
@@ -288,7 +288,7 @@ def coverage(named: Named, names: Sequence[str]) -> Table:
             ends(score.bound_low, score.bound_high),
         )
         for name in names
-        for label, report in named.items()
+        for label, report in by_release.items()
         if (score := report.score(name))
     ]  # fmt: skip
     head = ("metric", "release", "scored/total", "coverage", "failed", "undefined", "skipped", "mean", "bounds")

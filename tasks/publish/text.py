@@ -102,29 +102,31 @@ def points(value: float, *marks: float) -> str:
     return f"{100 * value + 0.0:+.{max(1, decimals(value, *marks, 0.0) - 2)}f}"
 
 
-def drawn(
+def plot_line(
     value: float | None, low: float | None, high: float | None, axis: tuple[float, float], marks: Mapping[float, str]
 ) -> str:
     """A value with its interval as one line of characters, and marks at other places of the axis.
 
-    >>> drawn(0.14, 0.08, 0.2, axis=(-0.03, 0.2), marks={-0.03: "┊", 0.0: "│"})
+    >>> plot_line(0.14, 0.08, 0.2, axis=(-0.03, 0.2), marks={-0.03: "┊", 0.0: "│"})
     '┊   │          ├───────●───────┤'
-    >>> drawn(0.01, -0.04, 0.07, axis=(-0.04, 0.07), marks={-0.03: "┊", 0.0: "│"})
+    >>> plot_line(0.01, -0.04, 0.07, axis=(-0.04, 0.07), marks={-0.03: "┊", 0.0: "│"})
     '├──┊───────│──●────────────────┤'
     """
     start, end = axis
     cells = [" "] * PLOT
 
-    def place(at: float) -> int:
-        return round((at - start) / ((end - start) or 1.0) * (PLOT - 1))
+    def column(position: float) -> int:
+        return round((position - start) / ((end - start) or 1.0) * (PLOT - 1))
 
     if low is not None and high is not None:
-        cells[place(low) : place(high) + 1] = "─" * (place(high) - place(low) + 1)
-        cells[place(low)], cells[place(high)] = "├", "┤"
-    for at, mark in marks.items():
-        cells[place(at)] = mark
+        left, right = column(low), column(high)
+        cells[left : right + 1] = "─" * (right - left + 1)
+        cells[left] = "├"
+        cells[right] = "┤"
+    for position, mark in marks.items():
+        cells[column(position)] = mark
     if value is not None:
-        cells[place(value)] = "●"
+        cells[column(value)] = "●"
     return "".join(cells)
 
 
@@ -142,7 +144,7 @@ def rule_number(rule: str) -> Callable[[float | None], str]:
     return number if _LEVELS.match(rule) else signed
 
 
-def verdict_drawn(verdict: Verdict, margin: float) -> str:
+def verdict_plot(verdict: Verdict, margin: float) -> str:
     """The interval that decides beside zero and the largest loss that is accepted, in one line; empty without one."""
     rule = verdict.rules[0] if verdict.rules else None
     if rule is None or rule.value is None or rule.low is None or rule.high is None:
@@ -150,7 +152,7 @@ def verdict_drawn(verdict: Verdict, margin: float) -> str:
     is_level = rule_number(rule.rule) is number
     marks = {margin: "┊"} if is_level else {-margin: "┊", 0.0: "│"}
     axis = (min(rule.low, *marks), max(rule.high, *marks))
-    line = drawn(rule.value, rule.low, rule.high, axis=axis, marks=marks)
+    line = plot_line(rule.value, rule.low, rule.high, axis=axis, marks=marks)
     if is_level:
         return f"{line}   ┊ {number(margin)}, the limit   ● {number(rule.value)}"
     accepted = f"┊ {signed(-margin)}, the accepted loss   " if margin else ""
@@ -193,8 +195,8 @@ def counted(n: int, noun: str) -> str:
 def finding(row: FieldComparison) -> str:
     """Better, worse, or not shown to differ, with the reason where the interval does not tell; or why there is none."""
     if row.finding == NOT_SHOWN and row.low is not None and not row.low <= 0 <= (row.high or 0.0):
-        least = row.low_with_unanswered
-        unanswered = least is not None and least <= 0 < (row.difference or 0.0)
+        lowest = row.low_with_unanswered
+        unanswered = lowest is not None and lowest <= 0 < (row.difference or 0.0)
         return f"{NOT_SHOWN} ({'unanswered count as wrong' if unanswered else 'by p adjusted'})"
     return row.finding or f"not compared: {row.note}"
 
@@ -214,7 +216,7 @@ def headline(comparison: Comparison, primary: str, verdict: Verdict | None = Non
     if row is None:
         sentence = f"{comparison.new} and {comparison.old} share no number of {primary}."
     else:
-        sentence = _what_is_shown(comparison, row, beside_verdict=verdict is not None)
+        sentence = _difference_sentence(comparison, row, beside_verdict=verdict is not None)
     return " ".join([*by_people(comparison, row, verdict), sentence])
 
 
@@ -243,7 +245,7 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
         )
 
 
-def _what_is_shown(comparison: Comparison, row: FieldComparison, *, beside_verdict: bool) -> str:
+def _difference_sentence(comparison: Comparison, row: FieldComparison, *, beside_verdict: bool) -> str:
     """Say whether the new release is better or worse in a field; where that is not shown, why."""
     old, new = comparison.old, comparison.new
     if row.finding is None:
@@ -320,8 +322,8 @@ def doubts(comparison: Comparison) -> Iterator[str]:
         if sides:
             fields.setdefault("; ".join(sides), []).append(row.name)
     for sides_text, names in fields.items():
-        named = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
-        yield f"{named}: some samples have a number in one report only: {sides_text}"
+        field_names = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
+        yield f"{field_names}: some samples have a number in one report only: {sides_text}"
 
 
 def human_note(comparison: Comparison) -> str | None:

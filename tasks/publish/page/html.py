@@ -39,7 +39,7 @@ def render(page: Page) -> str:
         "page.html.j2",
         _SCRIPTS,
         page=page,
-        data=Markup(for_script(_data(page))),
+        data=Markup(for_script(_table_data(page))),
         colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
 
@@ -63,7 +63,7 @@ def for_script(value: Any) -> str:
     return json
 
 
-def _data(page: Page) -> dict[str, Any]:
+def _table_data(page: Page) -> dict[str, Any]:
     """What the table of samples needs."""
     labels = [release.label for release in page.releases]
     metrics = {field.metric for field in page.fields}
@@ -110,23 +110,23 @@ def environment(*, autoescape: bool = True) -> Environment:
     """The templates of the page, each compiled once, with the filters for numbers and text from data."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("answerkey.tasks.publish.page", "."),
         autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    made.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
-    made.globals |= {
+    jinja.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
+    jinja.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
+    jinja.globals |= {
         "charts": charts,
         "tables": tables,
         "text": text,
         "family_note": family_note,
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
-    return made
+    return jinja
 
 
 def _typeset(show: Callable[..., str]) -> Callable[..., str]:

@@ -16,7 +16,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import NONE, count, doubts, samples, spent_on_judges, undetectable, verdict_drawn
+from answerkey.tasks.publish.text import NONE, count, doubts, samples, spent_on_judges, undetectable, verdict_plot
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def comment_markdown(page: Page, link: str = "") -> str:
         f"By {literal(page.primary)}, {samples(len(worse))} got worse, {n_better:,} got better, and {n_same:,} "
         "stayed the same."
     )
-    drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
+    plot = verdict_plot(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")
     worst = _worst(page, worse[:_MOST_WORST])
-    text = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=worst)
+    text = template.render(page=page, link=link, plot=plot, changed=changed if changes else "", worst=worst)
     return text.rstrip() + "\n"
 
 

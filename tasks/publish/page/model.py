@@ -165,27 +165,27 @@ class Page:
         return ", ".join(release.label for release in self.releases)
 
     @property
-    def named(self) -> dict[str, Report]:
+    def by_release(self) -> dict[str, Report]:
         """The reports by the labels of their releases."""
         return {release.label: release.report for release in self.releases}
 
     @property
     def headline_scores(self) -> Table:
         """The headline field of each metric with a column for each release, and what is said about whole releases."""
-        reports = self.named.values()
-        rows = list(tables.counts(self.named))
+        reports = self.by_release.values()
+        rows = list(tables.counts(self.by_release))
         if any(report.n_questions != report.n_total for report in reports):
             rows.append(("questions", *(count(report.n_questions) for report in reports)))
             variances = (number(report.variance_within(self.primary)) for report in reports)
             rows.append((f"variance between the answers to one question, {self.primary}", *variances))
         rows.append(("median length, characters", *(count(release.median_length) for release in self.releases)))
-        return tables.scores("Scores", self.named, self.headlines_in_order, rows)
+        return tables.scores("Scores", self.by_release, self.headlines_in_order, rows)
 
     @property
     def other_scores(self) -> Table:
         """All fields that are not headlines; no rows where there are none."""
         names = [field.name for field in self.fields if field.name not in self.headlines]
-        return tables.scores("Scores of the other fields", self.named, names)
+        return tables.scores("Scores of the other fields", self.by_release, names)
 
     @property
     def decisive(self) -> FieldComparison | None:

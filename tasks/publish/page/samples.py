@@ -36,16 +36,16 @@ def read_samples(
     labels: Mapping[str, str],
     reports: Sequence[Report],
     primary: str,
-    most: int = MOST_SAMPLES,
+    max_samples: int = MOST_SAMPLES,
 ) -> Samples:
-    """Read the samples of all `reports`, at most `most`; `labels` has the label of each report id.
+    """Read the samples of all `reports`, at most `max_samples`; `labels` has the label of each report id.
 
     Questions and references are those of the last report that has the sample.
     """
     metric, _, field = primary.partition(".")
     report_ids = [report.report_id for report in reports]
     [(n_total,)] = warehouse.execute(_SQL["count"], {"reports": report_ids}).fetchall()
-    parameters = {"reports": report_ids, "metric": metric, "field": field, "most": most}
+    parameters = {"reports": report_ids, "metric": metric, "field": field, "most": max_samples}
     [columns] = warehouse.execute(_SQL["samples"], parameters).fetchall()
     sample_ids, questions, *text_lists = (column or [] for column in columns)
     page_samples = _PageSamples(warehouse, sample_ids)
@@ -89,8 +89,8 @@ def _answers(samples: _PageSamples, report: Report, label: str, cap: int, contex
     [(texts, correct, full_lengths, absent, further)] = samples.rows("answers", report_ids, cap=cap)
     reasons = samples.rows("reasons", report_ids)
     columns = {
-        slot: {name: _parts(name, text, context_cap) for name, text in texts_by_name.items()}
-        for slot, texts_by_name in samples.rows("columns", report_ids)
+        slot: {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
+        for slot, column_texts in samples.rows("columns", report_ids)
     }
     return Answers(
         release=label,
@@ -102,7 +102,7 @@ def _answers(samples: _PageSamples, report: Report, label: str, cap: int, contex
         evidence=_evidence(samples, report),
         absent=tuple(absent),
         cut=full_lengths,
-        more={place: tuple(slots) for place, slots in further.items()},
+        more={position: tuple(slots) for position, slots in further.items()},
         each=dict(samples.rows("each", report_ids, digits=_DIGITS)) if further else {},
         contexts={slot: tuple(passages) for slot, passages in samples.rows("contexts", report_ids, cap=context_cap)},
         columns=columns,
