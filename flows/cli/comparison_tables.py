@@ -204,7 +204,8 @@ def _with_plot(table: Table, points: Sequence[ReportPoint | Period]) -> Table:
     ends = [end for point in points for end in (point.mean, point.low, point.high) if end is not None]
     if not ends or not fits(_HISTORY + PLOT):
         return table
-    low, high = min(ends), max(ends)
+    low = min(ends)
+    high = max(ends)
     axis = f"{low:.3f}{f'{high:.3f}':>{PLOT - 5}}"
     rows = []
     for row, point in zip(table.rows, points, strict=True):
@@ -318,7 +319,8 @@ def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> N
 
 def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
     """What examples from labels change, and the examples."""
-    gain, rubric = learned.gain, learned.rubric
+    gain = learned.gain
+    rubric = learned.rubric
     low, high = (gain.interval.low, gain.interval.high) if gain.interval else (None, None)
     if as_json:
         content = {

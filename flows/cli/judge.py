@@ -285,7 +285,8 @@ def _ask(questions: Sequence[_Question], home: Home) -> list[Judged]:
 
     judged = []
     for question in questions:
-        sample, metric = question.sample, question.metric
+        sample = question.sample
+        metric = question.metric
         [measurement] = metric.measure([sample])
         with ledger_calls(home.ledger) as calls_of:
             requests = asked_about(metric, sample, measurement.requests, calls_of)

@@ -176,7 +176,8 @@ def _make_lasting(name: str) -> _LastingOutput | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code, one of `EXIT_CODES`."""
-    output, _ = _make_lasting("stdout"), _make_lasting("stderr")
+    output = _make_lasting("stdout")
+    _make_lasting("stderr")
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = _exit_code(words)
     if output is None:
@@ -198,7 +199,8 @@ def _exit_code(words: list[str]) -> int:
     try:
         return _run(words)
     except CycloptsError as error:
-        message, code = usage_problem(error), EXIT_BAD_INPUT
+        message = usage_problem(error)
+        code = EXIT_BAD_INPUT
     except KeyboardInterrupt as error:
         message, code = _stopped(error)
     except Exception as error:

@@ -68,7 +68,8 @@ def _display() -> Iterator[None]:
         TextColumn("{task.fields[spent]}"),
     )
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as display:
-        handler, level = Bars(display), _LOGGER.level
+        handler = Bars(display)
+        level = _LOGGER.level
         _LOGGER.addHandler(handler)
         _LOGGER.setLevel(logging.INFO)
         try:

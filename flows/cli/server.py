@@ -102,7 +102,8 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
     with only_server(home, stop):
         _check_port(port)
         _check_port(port + 1)
-        api, pages = f"http://{_HOST}:{port}/api", f"http://{_HOST}:{port + 1}/"
+        api = f"http://{_HOST}:{port}/api"
+        pages = f"http://{_HOST}:{port + 1}/"
         serving = home.local / SERVING
         serving.unlink(missing_ok=True)
         children = [

@@ -61,10 +61,12 @@ class ListedVerdict:
     @property
     def title(self) -> str:
         """What the gate says, and the two releases, with their versions where they are the same one."""
-        new, old = self.new, self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
+        new = self.new
+        old = self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
         old_release = old.rpartition(" v")[0] or old
         if old_release != self.release:
-            new, old = self.release, old_release
+            new = self.release
+            old = old_release
         return f"{decision(self.outcome, new)} in place of {old}"
 
 

@@ -62,7 +62,8 @@ def report_scores(report: Report, names: Sequence[str]) -> Table:
     for score in scores:
         n_scored = f"{score.n_scored:,}/{score.n_total:,}"
         interval = ends(score.ci_low, score.ci_high)
-        n_clusters, n_failed = count(score.n_clusters), count(score.n_failed or None)
+        n_clusters = count(score.n_clusters)
+        n_failed = count(score.n_failed or None)
         rows.append((score.name, number(score.mean), interval, n_scored, n_clusters, n_failed))
     head = ("metric", "mean", _INTERVAL, "scored/total", "clusters", "failed")
     table = Table(f"{report.release} on {report.dataset}", head, rows, groups=[score.metric for score in scores])
@@ -203,11 +204,14 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
     groups = []
     for row in rows:
         # What the row is about, and the group that it is in
-        subject, group = row.name, row.metric
+        subject = row.name
+        group = row.metric
         if has_several_fields:
-            subject, group = f"{row.name}, {row.slice}", row.name
+            subject = f"{row.name}, {row.slice}"
+            group = row.name
         elif is_sliced:
-            subject, group = row.slice, row.slice.partition("=")[0]
+            subject = row.slice
+            group = row.slice.partition("=")[0]
         groups.append(group)
 
         shown = Cell(finding(row), kind=row.finding or "not compared")
@@ -281,16 +285,14 @@ def coverage(by_release: ByRelease, names: Sequence[str]) -> Table:
 
     The bounds are the mean if every row that failed or was skipped had the lowest, or the highest, value.
     """
-    rows = [
-        (
-            name, label, f"{score.n_scored:,}/{score.n_total:,}", percent(score.coverage), count(score.n_failed),
-            count(score.n_undefined), count(score.n_skipped), number(score.mean),
-            ends(score.bound_low, score.bound_high),
-        )
-        for name in names
-        for label, report in by_release.items()
-        if (score := report.score(name))
-    ]  # fmt: skip
+    rows = []
+    for name in names:
+        for label, report in by_release.items():
+            if score := report.score(name):
+                n_scored = f"{score.n_scored:,}/{score.n_total:,}"
+                unscored = map(count, (score.n_failed, score.n_undefined, score.n_skipped))
+                bounds = ends(score.bound_low, score.bound_high)
+                rows.append((name, label, n_scored, percent(score.coverage), *unscored, number(score.mean), bounds))
     head = ("metric", "release", "scored/total", "coverage", "failed", "undefined", "skipped", "mean", "bounds")
     return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])
 
@@ -347,13 +349,16 @@ def history(title: str, moments: Sequence[ReportPoint]) -> Table:
     """Show a field in every report of a data set."""
     rows = []
     for point in moments:
-        report, n_scored = f"{point.release} v{point.version}", f"{point.n_scored:,}/{point.n_total:,}"
-        dataset, interval = Cell(point.dataset_version, kind="code"), ends(point.low, point.high)
+        report = f"{point.release} v{point.version}"
+        n_scored = f"{point.n_scored:,}/{point.n_total:,}"
+        dataset = Cell(point.dataset_version, kind="code")
+        interval = ends(point.low, point.high)
         scores = number(point.mean), interval, n_scored, str(point.methods)
         rows.append((report, point.created_at, dataset, point.status.lower(), *scores))
     head = ("report", "made (UTC)", "data set", "status", "mean", _INTERVAL, "scored", "method")
     table = Table(title, head, rows, left=head[1:4], wrapped={"report": 16})
-    return table if len({point.methods for point in moments}) > 1 else table.without("method")
+    methods = {point.methods for point in moments}
+    return table if len(methods) > 1 else table.without("method")
 
 
 def agreement(calibration: Calibration) -> Table:

@@ -90,7 +90,9 @@ def signed(value: float | None, *marks: float) -> str:
     if value is None:
         return NONE
     size = f"{abs(value):.{decimals(value, *marks, 0.0)}f}"
-    return size if float(size) == 0 else f"{'+' if value > 0 else '-'}{size}"
+    if float(size) == 0:
+        return size
+    return f"+{size}" if value > 0 else f"-{size}"
 
 
 def points(value: float, *marks: float) -> str:
@@ -119,7 +121,8 @@ def plot_line(
         return round((position - start) / ((end - start) or 1.0) * (PLOT - 1))
 
     if low is not None and high is not None:
-        left, right = column(low), column(high)
+        left = column(low)
+        right = column(high)
         cells[left : right + 1] = "─" * (right - left + 1)
         cells[left] = "├"
         cells[right] = "┤"
@@ -189,15 +192,16 @@ def samples(n: int, clusters: int | None = None) -> str:
 
 def counted(n: int, noun: str) -> str:
     """Return a number with what is counted: 1 call, 2,000 calls."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def finding(row: FieldComparison) -> str:
     """Better, worse, or not shown to differ, with the reason where the interval does not tell; or why there is none."""
     if row.finding == NOT_SHOWN and row.low is not None and not row.low <= 0 <= (row.high or 0.0):
         lowest = row.low_with_unanswered
-        unanswered = lowest is not None and lowest <= 0 < (row.difference or 0.0)
-        return f"{NOT_SHOWN} ({'unanswered count as wrong' if unanswered else 'by p adjusted'})"
+        if lowest is not None and lowest <= 0 < (row.difference or 0.0):
+            return f"{NOT_SHOWN} (unanswered count as wrong)"
+        return f"{NOT_SHOWN} (by p adjusted)"
     return row.finding or f"not compared: {row.note}"
 
 
@@ -222,7 +226,8 @@ def headline(comparison: Comparison, primary: str, verdict: Verdict | None = Non
 
 def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
     """Say what the difference in human labels is, if it is significant, of all samples, or decides."""
-    old, new = comparison.old, comparison.new
+    old = comparison.old
+    new = comparison.new
     if verdict is None or verdict.basis != "people and judge":
         for row in comparison.overall:
             if row.metric != "label" or row is decisive or row.difference is None:
@@ -235,7 +240,7 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
                 return
     # Labels that a policy does not name are not known to be drawn at random
     elif decisive and decisive.people is not None and decisive.people_low is not None:
-        finding = f"is {'better' if decisive.people > 0 else 'worse'} than"
+        finding = "is better than" if decisive.people > 0 else "is worse than"
         if decisive.people_low <= 0 <= (decisive.people_high or 0.0):
             finding = _NO_FINDING
         interval = f"95 % interval {ends(decisive.people_low, decisive.people_high, signed)}"
@@ -247,7 +252,8 @@ def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict:
 
 def _difference_sentence(comparison: Comparison, row: FieldComparison, *, beside_verdict: bool) -> str:
     """Say whether the new release is better or worse in a field; where that is not shown, why."""
-    old, new = comparison.old, comparison.new
+    old = comparison.old
+    new = comparison.new
     if row.finding is None:
         return f"{new} cannot be compared with {old} in {row.name}: {row.note}."
     numbers = f" in {row.name}."
@@ -272,7 +278,8 @@ def _difference_sentence(comparison: Comparison, row: FieldComparison, *, beside
     else:
         reason = f" The p-value, adjusted for everything that was compared, is {chance(row.p_adjusted)}."
     # How many samples it takes is for the gate to say, where there is one
-    return f"No difference between {new} and {old} is shown{numbers}{reason}{'' if beside_verdict else _needed(row)}"
+    needed = "" if beside_verdict else _needed(row)
+    return f"No difference between {new} and {old} is shown{numbers}{reason}{needed}"
 
 
 def _needed(row: FieldComparison) -> str:
@@ -311,7 +318,8 @@ def doubts(comparison: Comparison) -> Iterator[str]:
 
     # The fields with the same one-sided samples, in one line
     fields: dict[str, list[str]] = {}
-    old, new = comparison.old, comparison.new
+    old = comparison.old
+    new = comparison.new
     for row in comparison.overall:
         sides = []
         for missing, having, lacking in ((row.missing_new, old, new), (row.missing_old, new, old)):
@@ -351,7 +359,8 @@ def code_block(text: str, language: str = "") -> str:
 
 def what_it_learned(learned: Learned) -> str:
     """What examples from labels change in how far a judge agrees with people."""
-    gain, interval = learned.gain, learned.gain.interval
+    gain = learned.gain
+    interval = learned.gain.interval
     interval_text = f" (95 % interval {interval.low:+.3f} to {interval.high:+.3f})" if interval else ""
     no_gain = (
         "" if interval and interval.low > 0 else ". That is no gain that these labels show: the rubric stays as it is"

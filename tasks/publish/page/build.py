@@ -128,7 +128,8 @@ def build_page(
 def _means(warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str], label: str) -> Iterator[Row]:
     """Yield the means of a release in human labels, where a part of its answers has labels."""
     for name, mean in by_own_labels(warehouse, report, names).items():
-        raw, by_labels = mean.raw, mean.corrected
+        raw = mean.raw
+        by_labels = mean.corrected
         n_answers = count(by_labels.labelled), count(by_labels.unlabelled)
         yield name, label, estimated(raw), estimated(by_labels), *n_answers, "PPI++"
 

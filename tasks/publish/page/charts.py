@@ -21,7 +21,8 @@ from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.text import signed
 from answerkey.tasks.reports.report import ReportPoint
 
-WIDE, NARROW = 1000, 290
+WIDE = 1000
+NARROW = 290
 """Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
 MOST_SLICES = 14
 """A column with more values than this has a table and no plot."""
@@ -37,13 +38,18 @@ SHAPES = {
 PALETTE = len(SHAPES)
 """How many colours and shapes the page has for releases."""
 
-_ROW, _LOW_ROW, _SLICE_ROW, _HISTORY = 42, 30, 13, 170
+_ROW = 42
+_LOW_ROW = 30
+_SLICE_ROW = 13
+_HISTORY = 170
 """Heights in pixels: of a row with a name above its mark, or beside it, of a histogram, its tallest bar, and so on."""
-_LETTER, _WIDEST_NAME = 7, 400
+_LETTER = 7
+_WIDEST_NAME = 400
 """Widths in pixels: of a letter, about, and of the column of names beside the marks of a wide plot, at most."""
 _VALUE = 46
 """Room for a value to the right of the intervals, where no interval reaches."""
-_PAD, _AXIS = 4, 22
+_PAD = 4
+_AXIS = 22
 _NAME = 15
 """Room for a slanted name below a mark."""
 _TONES: Mapping[str | None, str] = {"better": "var(--better)", "worse": "var(--worse)"}
@@ -221,7 +227,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Marku
 
 def _domain(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """From the lowest to the highest end of the intervals, with room, and never so narrow that noise looks large."""
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    low = min(end[0] for end in ends)
+    high = max(end[1] for end in ends)
     padding = max(0.08 * (high - low), (0.1 - (high - low)) / 2, 0.01)
     return low - padding, high + padding
 

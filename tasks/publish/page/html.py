@@ -46,7 +46,8 @@ def render(page: Page) -> str:
 
 def from_template(name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object) -> str:
     """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else."""
-    style, script = code(*styles), code(*scripts)
+    style = code(*styles)
+    script = code(*scripts)
     html = (
         environment()
         .get_template(name)
@@ -67,10 +68,12 @@ def _table_data(page: Page) -> dict[str, Any]:
     """What the table of samples needs."""
     labels = [release.label for release in page.releases]
     metrics = {field.metric for field in page.fields}
-    comparison = page.comparisons[-1] if page.comparisons else None
-    chosen = (
-        (comparison.old, comparison.new) if comparison else (labels[-2:] if len(labels) > 1 else (labels[0], labels[0]))
-    )
+    # The two releases that the table begins with
+    old = labels[-2:][0]
+    new = labels[-1]
+    if page.comparisons:
+        old = page.comparisons[-1].old
+        new = page.comparisons[-1].new
     return {
         "dataset": page.dataset,
         "primary": page.primary,
@@ -79,8 +82,8 @@ def _table_data(page: Page) -> dict[str, Any]:
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
         "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
-        "old": labels.index(chosen[0]),
-        "new": labels.index(chosen[1]),
+        "old": labels.index(old),
+        "new": labels.index(new),
         "samples": page.samples,
     }
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _MOST_SLICES = 40
 """Rows of a table about slices: an artifact is for reading, and the warehouse has them all."""
 _MOST_FAILURES = 20
-_MOST_RULES, _MOST_WORST, _LONGEST = 10, 5, 100
+_MOST_RULES = 10
+_MOST_WORST = 5
+_LONGEST = 100
 """What a comment has at most: rules, samples, and characters of a text."""
 
 
@@ -40,7 +42,8 @@ def as_markdown(page: Page, file: str = "", link: str = "") -> str:
 def comment_markdown(page: Page, link: str = "") -> str:
     """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
     not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
-    changes, worse = page.changes, page.got_worse
+    changes = page.changes
+    worse = page.got_worse
     n_same = sum(not change.difference for change in changes)
     n_better = len(changes) - len(worse) - n_same
     changed = (

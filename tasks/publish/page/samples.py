@@ -50,10 +50,7 @@ def read_samples(
     sample_ids, questions, *text_lists = (column or [] for column in columns)
     page_samples = _PageSamples(warehouse, sample_ids)
 
-    # A missing text among the references or facts is an empty one
-    references, facts, incorrect_references = (
-        tuple(tuple(text or "" for text in texts) for texts in column) for column in text_lists
-    )
+    references, facts, incorrect_references = (tuple(map(tuple, column)) for column in text_lists)
 
     # Texts are cut to the length at which all of them fit
     limits = {"caps": list(_CAPS), "most_chars": MOST_CHARS, "most_context_chars": MOST_CONTEXT_CHARS}

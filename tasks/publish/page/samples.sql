@@ -22,8 +22,9 @@ WITH answered AS (
     ORDER BY move DESC NULLS LAST, sample_id LIMIT $most
 )
 SELECT list(sample_id ORDER BY sample_id), list(s.question ORDER BY sample_id),
-       list(coalesce(s."references", []) ORDER BY sample_id), list(coalesce(s.facts, []) ORDER BY sample_id),
-       list(coalesce(s.incorrect_references, []) ORDER BY sample_id)
+       list(coalesce(list_transform(s."references", lambda t: coalesce(t, '')), []) ORDER BY sample_id),
+       list(coalesce(list_transform(s.facts, lambda t: coalesce(t, '')), []) ORDER BY sample_id),
+       list(coalesce(list_transform(s.incorrect_references, lambda t: coalesce(t, '')), []) ORDER BY sample_id)
 FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id)
 
 -- name: places

@@ -34,7 +34,9 @@ def warnings(
     A comparison of the only two releases has its own words on what sets them apart, on the samples that both have. Of
     several comparisons, the warnings of the last one are spelt out, and those of the others are one.
     """
-    all_warnings = [Warning(True, line) for newest in comparisons[-1:] for line in _lines_about(newest)]
+    all_warnings = []
+    if comparisons:
+        all_warnings = [Warning(True, line) for line in _lines_about(comparisons[-1])]
     earlier = [pair for pair in comparisons[-2::-1] if _lines_about(pair)]
     if earlier:
         names = ", ".join(dict.fromkeys(pair.new for pair in earlier))
@@ -67,7 +69,8 @@ def _what_sets_apart(releases: Sequence[Release]) -> Iterable[Warning]:
     scores_by_metric: dict[str, dict[str, Score]] = {}
     totals: dict[str, int] = {}
     for release in releases:
-        label, report = release.label, release.report
+        label = release.label
+        report = release.report
         for metric, signature in report.manifest["signatures"].items():
             labels_by_signature.setdefault(metric, {}).setdefault(signature, []).append(label)
         labels_by_version.setdefault(report.dataset_version, []).append(label)
@@ -167,10 +170,10 @@ def summary(
     for release in releases:
         score = release.report.score(primary)
         if score and score.mean is not None:
-            interval = f" ({percent(LEVEL)} interval {ends(score.ci_low, score.ci_high)})"
-            scored.append(
-                (score.mean, f"{release.label} {number(score.mean)}{'' if score.ci_low is None else interval}")
-            )
+            text = f"{release.label} {number(score.mean)}"
+            if score.ci_low is not None:
+                text += f" ({percent(LEVEL)} interval {ends(score.ci_low, score.ci_high)})"
+            scored.append((score.mean, text))
     if not scored:
         return f"No release has a mean of {primary}: too few answers have a score."
     if len(scored) > MOST_NAMED:
