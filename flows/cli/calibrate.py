@@ -75,6 +75,8 @@ def calibrate(  # noqa: PLR0913
             name, report or [], labels, mapping or [], str(home), learn=learn, rubric=rubric, out=out,
             judging=judging,
         )  # fmt: skip
+
+    # A dry run has costs, --learn has what was learned, and all else is a calibration
     if isinstance(found, list):
         print_estimates(found, as_json=as_json, at_most=True)
     elif not isinstance(found, Calibration):

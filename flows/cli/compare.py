@@ -114,6 +114,8 @@ def report(  # noqa: PLR0913
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
         return 0
+
+    # The reports by themselves, unless they are compared or drawn
     ids = [report_named(home, name) for name in report_ids or ()] or latest_run(home)
     if not ids:
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
@@ -123,6 +125,8 @@ def report(  # noqa: PLR0913
             samples=samples,
         )  # fmt: skip
         return 0
+
+    # Each against the baseline, else against the one before it
     ids, pairs, gates = _with_baseline(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         from answerkey.tasks.publish.page.build import build_page
@@ -136,6 +140,7 @@ def report(  # noqa: PLR0913
 
 def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
     """`elsewhere`: whether what is asked for shows no samples, or shows them in another place."""
+    # A count is wanted, and a place that shows samples
     if samples < 0:
         raise UserError(f"--samples {samples}: give a count")
     if samples and elsewhere:
@@ -301,11 +306,15 @@ def _with_baseline(
         if policy:
             raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
         return ids, compare_all(home, list(pairwise(ids)), all_fields=all_fields), []
+
+    # The newest report of the baseline that has what the policy needs
     rules = read_policy(policy) if policy else None
     old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset, rules.fields if rules else ())
     news = [new for new in ids if new != old]
     if not news:
         raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
+
+    # All in one call, since the comparisons are corrected for together
     primary = primary_field(home, [old, *news], rules.primary.field) if rules else ""
     pairs = compare_all(home, [(old, new) for new in news], all_fields=all_fields, primary=primary)
     return [old, *news], pairs, gated(home, old, news, rules) if rules else []
@@ -320,6 +329,7 @@ def sides_of(
     Raises:
         UserError: there is one name, which is no file, or columns are named and there is no file.
     """
+    # Two reports or releases, unless both names are files
     absent = [name for name in (old, new or old) if not Path(name).is_file()]
     if absent and not new:
         raise UserError(f"{old}: there is no such file, and for two reports or releases NEW is missing")
@@ -335,6 +345,8 @@ def sides_of(
     from answerkey.tasks.reports.headline import fields_of
 
     columns = [*(mapped or ()), *([f"cluster={clusters}"] if clusters else [])]
+
+    # Files of scores are reports in a home that goes with the command
     with TemporaryDirectory(prefix="answerkey-") as folder:
         scores_home = replace(home, place=Path(folder))
         reports, doubt = add_scores(scores_home, old, new, columns, labels)
@@ -423,6 +435,8 @@ def print_against(
         return
     # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide
     one_pair = brief and len(pairs) == 1
+
+    # The decision first, then the differences, then the reports
     for gated in gates:
         print_verdict(gated, brief=brief)
         if not one_pair:

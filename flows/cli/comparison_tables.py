@@ -75,6 +75,7 @@ def print_pairs(
     human labels say of each field. The sentence above the table leaves out numbers that one of the `verdicts`, printed
     before, has. With `brief`, nothing is said of whether fields that do not decide are better or worse.
     """
+    # A verdict about the same field has the numbers of the sentence
     decided = {(gated.old, gated.new): gated.verdict for gated in verdicts if gated.deciding_field == gated.primary}
     for place, pair in enumerate(pairs):
         verdict = decided.get((pair.old, pair.new))
@@ -82,6 +83,8 @@ def print_pairs(
         if brief and verdict:
             sentence = " ".join(by_people(pair, pair.row(pair.primary), verdict))
         show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide, brief=brief))
+
+    # What moved most, in words
     for index, sample in enumerate(samples):
         change = f"{number(sample.old)} → {number(sample.new)} ({signed(sample.difference)})"
         texts = {
@@ -143,6 +146,7 @@ def print_difference(difference: Difference, *, as_json: bool) -> None:
 
 
 def _difference_lines(difference: Difference) -> Iterator[str]:
+    # Rows first, then what the scores were computed with
     counts = {
         "only in the old report": difference.n_only_old,
         "only in the new report": difference.n_only_new,
@@ -162,6 +166,8 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
             same.append(name)
     if same:
         yield f"[dim]the same: {', '.join(same)}[/dim]"
+
+    # Metrics that one report lacks
     for names, side in ((difference.only_old, "old"), (difference.only_new, "new")):
         if names:
             yield f"only in the {side} report: {escape(', '.join(names))}"

@@ -51,6 +51,8 @@ def examine(home: Home) -> list[DoctorCheck]:
     """Look at versions, the models, the warehouse and the server."""
     installed = versions()
     missing = [name for name, version in installed.items() if version == "not installed" and name not in OF_EXTRAS]
+
+    # A shared home has a bucket, a lock and a clock of its own
     return [
         DoctorCheck(
             "versions",
@@ -93,6 +95,8 @@ def _judge() -> DoctorCheck:
     try:
         if not settings((), "")[0]:
             return DoctorCheck("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
+
+        # The same check that a run makes before its first call
         options = Judging().options()
         preflight(options, "")
     except UserError as error:
@@ -107,11 +111,15 @@ def _judge() -> DoctorCheck:
 def _bucket(home: Home) -> list[DoctorCheck]:
     """Whether this machine can do with a shared home what a run does: lock, write, read, remove; and has its time."""
     name = f"doctor/{uuid.uuid4().hex}"
+
+    # The lock that keeps two runs apart
     try:
         with home.warehouse.claimed(name) as is_claimed:
             lock = DoctorCheck("lock", is_claimed, "acquired and released" if is_claimed else "another process has it")
     except (UserError, Unreachable) as error:
         lock = DoctorCheck("lock", False, str(error))
+
+    # A file there and back
     try:
         written_at = time.time()
         with home.store.atomic_write(name) as file:

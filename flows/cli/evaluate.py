@@ -59,10 +59,13 @@ def evaluate(  # noqa: PLR0913
         answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang
         answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
     """
+    # What is wrong with files and options is said before anything is imported that scores
     data = with_files(data)
     limits = limits.model_copy(update={"expectations": from_anywhere(limits.expectations)})
     _check_asked(scoring, judging, policy, baseline)
     forms = (data, scoring, judging.judging, limits, str(home), baseline, from_anywhere(policy))
+
+    # A dry run only asks what it would cost
     if judging.dry_run:
         from answerkey.flows.cli.tables import print_estimates
 
@@ -215,6 +218,7 @@ def metrics(*, as_json: AsJson = False) -> int:
     from answerkey.flows.cli.tables import print_metrics
     from answerkey.metrics_core.registry import ASKED, METRICS, create, entry_point_metrics
 
+    # Those of this package, then those of others, which may be broken
     catalogue = [(name, metric) for name in (*METRICS, *ASKED) for metric in create([name])]
     for name in entry_point_metrics():
         try:

@@ -28,6 +28,7 @@ def init(
     Examples:
         answerkey init trial
     """
+    # Nothing is written if any of it exists already
     files = [
         path.relative_to(EXAMPLES)
         for path in sorted(EXAMPLES.rglob("*"))
@@ -35,6 +36,8 @@ def init(
     ]
     if existing := [str(folder / file) for file in files if (folder / file).exists()]:
         raise UserError(f"{existing[0]} exists already, and nothing is overwritten; name an empty folder")
+
+    # Copies, in the folders that the examples have
     try:
         for file in files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)

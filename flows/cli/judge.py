@@ -107,6 +107,8 @@ def judge(  # noqa: PLR0912, PLR0913
         if len(words) != 1 or judging.judges or release or dataset or references or incorrect or context:
             raise UserError("--check takes one judge and nothing about answers, like openai/gpt-4o-mini --check")
         return _check(judging.model_copy(update={"judges": tuple(words)}), metric, rubric, home, as_json=as_json)
+
+    # A sample of a report, or the three texts of a new one
     stored: list[Judged] = []
     questions: list[_Question] = []
     if len(words) == 1:
@@ -156,6 +158,7 @@ def _check(judging: Estimating, metric: str, rubric: str, home: Home, *, as_json
     from answerkey.metrics_core.judges.check import check_judges, wrong_replies
     from answerkey.tasks.reports.manifest import check_notes
 
+    # Metrics whose judges can be asked something with a known answer
     metrics = _judge_metrics(metric, rubric, judging, home)
     questions_by_metric = {judge_metric: judge_metric.known_answers(()) for judge_metric in metrics}
     if metrics[0].judge.offline or not any(questions_by_metric.values()):
@@ -345,6 +348,8 @@ def _lines(row: Judged) -> Iterator[str | Table]:
         yield Table("", head, vote_rows, left=head, wrapped={"judge": 16, "reason": 24})
     if "facts" in details:
         yield _facts(details["facts"])
+
+    # The replies, each with its judge and its price
     for call in (call for request in row.asked for call in request.calls):
         if call["reply"]:
             yield _line("reply", call["reply"])

@@ -92,6 +92,7 @@ def label(  # noqa: PLR0913
     from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.queue import LabelPlan, label_queue
 
+    # The queue: the same questions as last time, if there is one
     plan = LabelPlan(labels, design, annotators, seed)
     queue = label_queue(home, old, new, rules, plan, dataset)
     print(
@@ -100,6 +101,8 @@ def label(  # noqa: PLR0913
     )
     if draw_only:
         return 0
+
+    # One page at a time serves a queue, until Ctrl-C
     with running(home), home.warehouse.claimed(f"label-{queue.id}") as is_claimed:
         if not is_claimed:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")

@@ -162,6 +162,7 @@ def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) ->
             elif cell.plain not in ("", "–"):
                 labelled.append((name, cell.plain))
         yield line
+        # What each column says, on a line of its own where the columns are about things of their own
         if table.each:
             for name, text in labelled:
                 gap = " " * (widest - cell_len(name) + 2)

@@ -196,6 +196,8 @@ def _exit_code(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
+
+    # The command, or one line about what is wrong
     try:
         return _run(words)
     except CycloptsError as error:
@@ -264,6 +266,7 @@ _OF_THE_SERVER = {
 
 def _outside(error: BaseException | None) -> str:
     """What is wrong with the machine or the server, where an error is of these; empty if it is of the program."""
+    # The first cause that is not of the program
     causes = list(_causes(error))
     for place, cause in enumerate(causes):
         name = f"{type(cause).__module__}.{type(cause).__name__}"
@@ -339,6 +342,7 @@ def make_app(*, documented: bool = True) -> App:
         result_action="return_value",
         config=_leave_to_a_file,
     )
+    # The commands in the order of their headings; `import` and others are no names in Python
     for place, (title, commands) in enumerate(_COMMANDS.items()):
         group = Group(title, sort_key=place)
         for name, module in commands.items():
@@ -402,6 +406,7 @@ _LONGEST_DEFAULT = 30
 
 def usage_problem(error: CycloptsError) -> str:
     """One line about a command line that cannot be understood. Nothing that may be a secret is repeated."""
+    # Each kind of error with what was typed, if that cannot be a secret
     chain = " ".join(("answerkey", *(error.command_chain or ())))
     match error:
         case UnknownOptionError():

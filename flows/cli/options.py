@@ -161,10 +161,12 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     def run(*positional: Any, **keywords: Any) -> int:
         bound = inspect.signature(run).bind(*positional, **keywords).arguments
         file = _Settings.read(bound.pop("config", ""), (*forms, *plain))
+        # Forms: from the command line, else from the file, else their own defaults
         for argument, (form, options) in forms.items():
             values = {name: bound.pop(f"{argument}__{name}", None) for name in options}
             values = {name: value for name, value in values.items() if value is not None}
             bound[argument] = build(form, values, options, file.inside(argument), function.__name__)
+        # All other arguments, by position first
         from_file = {name: file.value(name, kind) for name, kind in plain.items() if name not in bound}
         bound.update((name, value) for name, value in from_file.items() if value is not None)
         by_position = [bound.pop(name) for name in positional_names if name in bound]
@@ -248,6 +250,7 @@ def build(
     try:
         return form(**{**file.content, **typed})
     except InvalidValue as error:
+        # Where the wrong value came from: the file, or an option
         field = error.field
         if field in file.content and field not in values:
             raise file.wrong(field, error.problem) from None

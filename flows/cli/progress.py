@@ -67,6 +67,8 @@ def _display() -> Iterator[None]:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[spent]}"),
     )
+
+    # The log of progress is read while the bars stand there
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as display:
         handler = Bars(display)
         level = _LOGGER.level

@@ -130,12 +130,15 @@ def generate(
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.register import registration_named
 
+    # A file of questions, or the name of a data set that has some
     if "::" in questions.dataset or Path(questions.dataset).is_file():
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
     with at_work(home, quiet=quiet):
         from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, str(home))
+
+    # A dry run has costs only
     if isinstance(made, Cost):
         print_estimates([made], as_json=as_json, models="the model")
         return 0

@@ -172,6 +172,8 @@ def _judged(judge: Mapping[str, Any], saved_calls: Sequence[tuple[int, int, int,
     cascades = [calls for calls in saved_calls if calls]
     if not cascades:
         return line
+
+    # What the offline judge decided in place of the others
     offline, tried, different, _ = map(sum, zip(*cascades, strict=True))
     promise = f"at most {judge['cascade']:.3g} of its verdicts wrong by the judge's"
     trial = f"of {tried:,} that both judged, they differ on {different:,}" if tried else "too few to be tried"
@@ -219,6 +221,8 @@ def print_estimates(
     if as_json:
         print_json([asdict(estimate) for estimate in estimates])
         return
+
+    # What may be less than the table says, and what is not about samples
     remarks = []
     for estimate in estimates:
         if estimate.offline:

@@ -111,6 +111,8 @@ def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
             "nothing else was there to remove"
         )
         return 0
+
+    # What is gone, and where traces of it are left
     rows = ", ".join(f"{n:,} of {table}" for table, n in done.rows.items()) or "none"
     print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
     if done.reports:
@@ -146,6 +148,8 @@ def maintain(
     """
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to maintain")
+
+    # Old reports first, so that their space is freed as well
     if older_than is not None:
         if older_than < 1:
             raise UserError("--older-than: write a number of days, from 1")
@@ -154,6 +158,8 @@ def maintain(
         removed = forget_older(home, older_than)
         if not as_json:
             _say_removed(removed, home, as_json=False)
+
+    # Then the files, whose sizes are compared
     before = home.warehouse.size()
     done = home.warehouse.maintain()
     place, size = home.warehouse.size()

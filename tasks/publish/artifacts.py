@@ -175,6 +175,7 @@ def publish_run(
         baselines = {pair.old for pair in comparisons} | {gated.old for gated in gates}
         releases = [newest.release] if len(set(report_ids) - baselines) == 1 else []
         key = artifact_key("report", newest.dataset, *releases)
+    # An artifact for each verdict, whose key is that of all verdicts about these two releases
     for gated in gates:
         verdict_key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
         show_markdown(verdict_markdown(gated.verdict), verdict_key, f"{gated.verdict.outcome}: {gated.new}")

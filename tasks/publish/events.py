@@ -41,6 +41,7 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
     """
     if not on_server():
         return False
+    # Prefect is imported only where a server is told something
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.events import Event

@@ -109,6 +109,8 @@ def build_overview(home: Home) -> Overview:
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if not home.warehouse.exists():
         return Overview(made_at)
+
+    # Everything in one session, so that all of it is of one state
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
         parameters = {"most": _MAX_VERDICTS, "precedence": list(PRECEDENCE)}
@@ -173,6 +175,8 @@ def _summary(
                 Cell(dataset_version, kind="code"),
             )
         )
+
+    # The newest reports unfolded, and all earlier ones in a table of their own
     head = ("report", "made, UTC", primary or "score", "gate", "scored", "data set")
     newest_table = Table(f"Reports on {dataset}", head, rows[:_NEWEST], left=["made, UTC", "gate", "data set"])
     tables = [newest_table, replace(newest_table, title=f"Earlier reports on {dataset}", rows=rows[_NEWEST:])]

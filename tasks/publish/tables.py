@@ -217,6 +217,8 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
         shown = Cell(finding(row), kind=row.finding or "not compared")
         if row.name in doubtful:
             shown = replace(shown, kind="not compared", below=(MOVES_WITH_LENGTH,))
+
+        # What stands below the numbers on the page
         test = (_TESTS.get(row.test, row.test),) if row.test else ()
         cells.append(
             (
@@ -234,6 +236,8 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
                 NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}",
             )
         )
+
+    # Columns without a number in any row are left out
     head = (
         "slice" if is_sliced else "field", "samples", "clusters", "old", "new", f"difference [{_INTERVAL}]", HUMAN,
         "p adjusted", "finding", "detectable", "needed", "fixed/broken",

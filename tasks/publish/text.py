@@ -120,6 +120,7 @@ def plot_line(
     def column(position: float) -> int:
         return round((position - start) / ((end - start) or 1.0) * (PLOT - 1))
 
+    # Later characters are drawn over earlier ones: the interval, the marks, the value
     if low is not None and high is not None:
         left = column(low)
         right = column(high)
@@ -226,6 +227,7 @@ def headline(comparison: Comparison, primary: str, verdict: Verdict | None = Non
 
 def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
     """Say what the difference in human labels is, if it is significant, of all samples, or decides."""
+    # The labels are a field of their own
     old = comparison.old
     new = comparison.new
     if verdict is None or verdict.basis != "people and judge":
@@ -321,6 +323,7 @@ def doubts(comparison: Comparison) -> Iterator[str]:
     old = comparison.old
     new = comparison.new
     for row in comparison.overall:
+        # Samples with a number in the old or in the new report only
         sides = []
         for missing, having, lacking in ((row.missing_new, old, new), (row.missing_old, new, old)):
             counts = {reason: n for reason, n in missing.items() if reason != "absent"}

@@ -186,11 +186,15 @@ def _agreements(
         _SQL["agreements"], parameters
     ).fetchall():
         *agreed, raw, corrected = estimates
+
+        # The report that was calibrated, else another one of the same release
         of_release = [report for report in reports if report.release == release]
         calibrated = [report for report in of_release if report.report_id in report_ids]
         report = next(iter(calibrated or of_release), None)
         name = labels[report.report_id] if report else "all"
         agreements.append((field, name, count(n), *(estimate(*ends) for ends in agreed)))
+
+        # Its corrected mean, or the errors that were found, carried over to these answers
         if calibrated and corrected[0] is not None:
             means.append((field, name, estimate(*raw), estimate(*corrected), count(n), count(n_unlabelled), "PPI++"))
         elif not calibrated and report and field in binary and base_rate is not None:
@@ -202,6 +206,8 @@ def _agreements(
                 means.append(
                     (field, name, scored, estimated(carried_over), count(n), count(score.n_scored), "Rogan-Gladen")
                 )
+
+    # Those of one field together
     head = ("metric", "release", "labels", "kappa", "sensitivity", "specificity", "bias", "ceiling, kappa")
     groups = [row[0] for row in agreements]
     table = Table("Agreement with human labels", head, agreements, left=["release"], groups=groups)

@@ -157,6 +157,7 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
 
 def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     """The primary field by the values of one slice column, a colour and a shape per release (the last `PALETTE`)."""
+    # The interval of each release by the values of the column; None where it has no mean
     releases = page.releases[-PALETTE:]
     rows: dict[str, list[_Interval | None]] = {}
     for index, (release, shape) in enumerate(zip(releases, SHAPES, strict=False)):

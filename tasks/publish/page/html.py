@@ -74,6 +74,8 @@ def _table_data(page: Page) -> dict[str, Any]:
     if page.comparisons:
         old = page.comparisons[-1].old
         new = page.comparisons[-1].new
+
+    # Fields and releases by their places, as the script has them
     return {
         "dataset": page.dataset,
         "primary": page.primary,
@@ -120,6 +122,8 @@ def environment(*, autoescape: bool = True) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+    # What templates do with text from data and with numbers, and what they draw and tabulate
     jinja.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
     jinja.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
     jinja.globals |= {

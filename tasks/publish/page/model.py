@@ -210,6 +210,8 @@ class Page:
         ):
             return ()
         old, new = (answers_by_release[label] for label in (self.comparisons[-1].old, self.comparisons[-1].new))
+
+        # Columns of one place each; further answers to a question stand behind them and are left out
         texts = zip(
             self.samples.ids, self.samples.questions, self.samples.references, old.texts, new.texts, strict=False
         )

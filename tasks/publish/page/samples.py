@@ -42,6 +42,7 @@ def read_samples(
 
     Questions and references are those of the last report that has the sample.
     """
+    # Which samples, and what all releases have in common of them
     metric, _, field = primary.partition(".")
     report_ids = [report.report_id for report in reports]
     [(n_total,)] = warehouse.execute(_SQL["count"], {"reports": report_ids}).fetchall()
@@ -85,6 +86,8 @@ def _answers(samples: _PageSamples, report: Report, label: str, cap: int, contex
     report_ids = [report.report_id]
     [(texts, correct, full_lengths, absent, further)] = samples.rows("answers", report_ids, cap=cap)
     reasons = samples.rows("reasons", report_ids)
+
+    # Further columns that rubrics are about, a conversation turn by turn
     columns = {
         slot: {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
         for slot, column_texts in samples.rows("columns", report_ids)

@@ -49,6 +49,8 @@ def warnings(
         said_by_comparison = list(_CHECKS)
     else:
         all_warnings += _what_sets_apart(releases)
+
+    # Of each report by itself, and of the run
     for serious, title, sentences in _OF_REPORTS:
         if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
             all_warnings.append(Warning(serious, title, tuple(lines)))
@@ -64,6 +66,7 @@ def _lines_about(comparison: Comparison) -> list[str]:
 
 def _what_sets_apart(releases: Sequence[Release]) -> Iterable[Warning]:
     """Yield how releases differ in what their scores mean and in what these are about."""
+    # By metric and signature, by version of the data, and by metric and release
     labels_by_signature: dict[str, dict[str, list[str]]] = {}
     labels_by_version: dict[str, list[str]] = {}
     scores_by_metric: dict[str, dict[str, Score]] = {}
@@ -166,6 +169,8 @@ def summary(
         newest = comparisons[-1]
         verdicts = [gated.verdict for gated in gates if (gated.old, gated.new) == (newest.old, newest.new)]
         return headline(newest, primary, next(iter(verdicts), None))
+
+    # Without a comparison: the mean of each release
     scored: list[tuple[float, str]] = []
     for release in releases:
         score = release.report.score(primary)
@@ -176,6 +181,8 @@ def summary(
             scored.append((score.mean, text))
     if not scored:
         return f"No release has a mean of {primary}: too few answers have a score."
+
+    # Of many releases only the best and the last
     if len(scored) > MOST_NAMED:
         highest = max(scored, key=lambda mean_and_text: mean_and_text[0])
         newest_mean = "" if highest is scored[-1] else f" The last one is {scored[-1][1]}."
