@@ -6,7 +6,6 @@ import importlib.util
 import os
 import time
 import uuid
-from collections import Counter
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -41,33 +40,23 @@ def doctor(*, home: HomeOption = HOME) -> int:
         answerkey doctor
     """
     environment.use_kept_server(home)
-    findings = examine(home)
-    marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
-    show(*(f"{marks[check.ok]}  {check.name:<22} {escape(check.text)}" for check in findings))
-    return 0 if all(check.ok for check in findings) else 1
-
-
-def examine(home: Home) -> list[DoctorCheck]:
-    """Look at versions, the models, the warehouse and the server."""
     installed = versions()
     missing = [name for name, version in installed.items() if version == "not installed" and name not in OF_EXTRAS]
+    text = ", ".join(f"{name} {version}" for name, version in installed.items())
+    if missing:
+        text = f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again"
+    findings = [DoctorCheck("versions", not missing, text), *_models(), _judge(), _warehouse(home)]
 
-    # A shared home has a bucket, a lock and a clock of its own
-    return [
-        DoctorCheck(
-            "versions",
-            not missing,
-            ", ".join(f"{name} {version}" for name, version in installed.items())
-            if not missing
-            else f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again",
-        ),
-        *_models(),
-        _judge(),
-        _warehouse(home),
-        *([DoctorCheck("catalog", False, home.warning)] if home.warning else ()),
-        *(_bucket(home) if home.shared else ()),
-        _server(),
-    ]
+    # A shared home has a catalog, a bucket, a lock and a clock of its own
+    if home.warning:
+        findings.append(DoctorCheck("catalog", False, home.warning))
+    if home.shared:
+        findings += _bucket(home)
+    findings.append(_server())
+    for check in findings:
+        mark = "[green]ok[/green]  " if check.ok else "[red]fail[/red]"
+        show(f"{mark}  {check.name:<22} {escape(check.text)}")
+    return int(not all(check.ok for check in findings))
 
 
 def _models() -> list[DoctorCheck]:
@@ -77,12 +66,13 @@ def _models() -> list[DoctorCheck]:
     for name, package in EMBEDDED.items():
         try:
             package.folder()
+            ok = True
+            text = f"found, checksum right, revision {package.revision}"
         except UserError as error:
-            # What comes with an extra may be missing; what is there must be right.
-            absent = bool(package.extra) and importlib.util.find_spec(package.module) is None
-            findings.append(DoctorCheck(f"model {name}", absent, str(error)))
-        else:
-            findings.append(DoctorCheck(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
+            # What comes with an extra may be missing; what is there must be right
+            ok = bool(package.extra) and importlib.util.find_spec(package.module) is None
+            text = str(error)
+        findings.append(DoctorCheck(f"model {name}", ok, text))
     return findings
 
 
@@ -95,17 +85,13 @@ def _judge() -> DoctorCheck:
     try:
         if not settings((), "")[0]:
             return DoctorCheck("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
-
-        # The same check that a run makes before its first call
         options = Judging().options()
+        # The same check that a run makes before its first call
         preflight(options, "")
     except UserError as error:
         return DoctorCheck("judge", False, str(error))
-    if options.offline:
-        return DoctorCheck("judge", True, about())
-    return DoctorCheck(
-        "judge", True, f"{', '.join(options.labels)}: provider known, key there or none needed; not asked"
-    )
+    text = f"{', '.join(options.labels)}: provider known, key there or none needed; not asked"
+    return DoctorCheck("judge", True, about() if options.offline else text)
 
 
 def _bucket(home: Home) -> list[DoctorCheck]:
@@ -147,10 +133,9 @@ def _warehouse(home: Home) -> DoctorCheck:
         path, size = home.warehouse.size()
     except (UserError, Unreachable) as error:
         return DoctorCheck("warehouse", False, str(error))
-    datasets = Counter(dataset for dataset, _ in rows)
-    return DoctorCheck(
-        "warehouse", True, f"{path}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
-    )
+    n_datasets = len({dataset for dataset, _ in rows})
+    text = f"{path}, {size / 1e6:.1f} MB, {len(rows)} reports on {n_datasets} data sets"
+    return DoctorCheck("warehouse", True, text)
 
 
 def _server() -> DoctorCheck:
@@ -162,8 +147,8 @@ def _server() -> DoctorCheck:
     url = os.environ.get("PREFECT_API_URL") or str(get_current_settings().api.url)
     try:
         healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
+        text = f"{url} answers" if healthy else f"{url} answers, but is not healthy"
     except httpx.HTTPError as error:
-        said = without_secrets(f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
-        return DoctorCheck("server", False, said)
-    shown = without_secrets(url)
-    return DoctorCheck("server", healthy, f"{shown} answers" if healthy else f"{shown} answers, but is not healthy")
+        healthy = False
+        text = f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL"
+    return DoctorCheck("server", healthy, without_secrets(text))

@@ -44,6 +44,12 @@ def render(page: Page) -> str:
     )
 
 
+@cache
+def label_page() -> str:
+    """The page on which people label answers: empty until its script asks the server that sent it, and nobody else."""
+    return from_template("label.html.j2", ["label.js"], ["page.css", "label.css"])
+
+
 def from_template(name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object) -> str:
     """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else."""
     style = code(*styles)

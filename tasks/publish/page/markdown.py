@@ -92,7 +92,6 @@ def _environment() -> Environment:
     jinja.globals |= {
         "notes": lambda comparison: [*doubts(comparison), *undetectable(comparison)],
         "refusals": lambda page: list(dict.fromkeys((row[3], row[4]) for row in page.quarantine.rows))[:_MOST_FAILURES],
-        "signatures": lambda page: dict.fromkeys(signature for field in page.fields for signature in field.signatures),
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
         "spent_on_judges": lambda page: dict.fromkeys(
             line for release in page.releases for line in spent_on_judges(release.report.manifest)
