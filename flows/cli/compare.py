@@ -198,7 +198,7 @@ def compare(  # noqa: PLR0913
     from answerkey.tasks.publish.artifacts import unversioned
 
     _check_samples(samples)
-    sides = sides_of(home, comparing.old, comparing.new, columns, clusters, labels)
+    sides = sides_of(home, comparing.old, comparing.new, mapped=columns, clusters=clusters, labels=labels)
     with sides as (sides_home, old, new, scores), running(sides_home):
         from answerkey.flows.compare_releases import compare_releases
 
@@ -213,7 +213,9 @@ def compare(  # noqa: PLR0913
     if as_json:
         from dataclasses import asdict
 
-        content = {**pair_json(pair), **({"samples": [asdict(change) for change in changed]} if samples else {})}
+        content = pair_json(pair)
+        if samples:
+            content["samples"] = [asdict(change) for change in changed]
         print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
@@ -322,7 +324,7 @@ def _with_baseline(
 
 @contextmanager
 def sides_of(
-    home: Home, old: str, new: str, mapped: Sequence[str] | None, clusters: str, labels: str
+    home: Home, old: str, new: str, *, mapped: Sequence[str] | None, clusters: str, labels: str
 ) -> Iterator[tuple[Home, str, str, Sequence[str]]]:
     """Yield the home, the old and the new report; of files of scores, those in a home for a while, and their fields.
 
@@ -360,7 +362,8 @@ def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: st
     with running(home):
         from answerkey.flows.compare_releases import gate_releases
 
-        return gate_releases(old, list(news), json_text(policy.as_dict()), dataset, str(home), page=False)
+        rules = json_text(policy.as_dict())
+        return gate_releases(old, list(news), rules, dataset=dataset, home=str(home), page=False)
 
 
 def check_folder(html: Path | None, home: Home) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -127,8 +128,10 @@ def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool, brief:
     # What the columns are, and what to know of the numbers
     notes: list[str | None] = []
     if wide:
-        notes.append(DETECTABLE if any(row.mde is not None for row in pair.overall) else None)
-        notes.append(NEEDED if any(map(needed, pair.overall)) else None)
+        if any(row.mde is not None for row in pair.overall):
+            notes.append(DETECTABLE)
+        if any(map(needed, pair.overall)):
+            notes.append(NEEDED)
         notes.append(human_note(pair))
     notes += undetectable(pair)
     if not brief:
@@ -293,7 +296,7 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(preview) for preview in previews])
         return
-    lines = (line for preview in previews for line in _would_score(preview))
+    lines = chain.from_iterable(map(_would_score, previews))
     show(preview_table(previews), *lines, "no judge was asked, and nothing was scored")
 
 

@@ -219,7 +219,9 @@ def metrics(*, as_json: AsJson = False) -> int:
     from answerkey.metrics_core.registry import ASKED, METRICS, create, entry_point_metrics
 
     # Those of this package, then those of others, which may be broken
-    catalogue = [(name, metric) for name in (*METRICS, *ASKED) for metric in create([name])]
+    catalogue = []
+    for name in (*METRICS, *ASKED):
+        catalogue += [(name, metric) for metric in create([name])]
     for name in entry_point_metrics():
         try:
             catalogue += [(name, metric) for metric in create([name])]

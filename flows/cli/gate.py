@@ -167,7 +167,8 @@ def gate(  # noqa: PLR0912, PLR0913
         for file in files:
             write(file, verdict, home, took_s=0.0)
     else:
-        with sides_of(home, old, new, columns, clusters, labels) as (sides_home, old_report, new_report, scores):
+        sides = sides_of(home, old, new, mapped=columns, clusters=clusters, labels=labels)
+        with sides as (sides_home, old_report, new_report, scores):
             if keep and scores:
                 raise UserError("--keep: files of scores have no data set; name two reports or releases")
             if scores and not (policy or primary):
@@ -181,7 +182,7 @@ def gate(  # noqa: PLR0912, PLR0913
             for file in files:
                 check_folder(file, home)
             started_at = time.perf_counter()
-            [verdict] = gated(sides_home, old_report, [new_report], rules, dataset)
+            [verdict] = gated(sides_home, old_report, [new_report], rules, dataset=dataset)
             took_s = time.perf_counter() - started_at
             for file in files:
                 write(file, verdict, sides_home, took_s=took_s)

@@ -6,6 +6,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -146,7 +147,7 @@ def judge(  # noqa: PLR0912, PLR0913
     else:
         for row in replies:
             layout.show(*_lines(row), "")
-    return 0 if all(row.measurement.status in ("scored", "undefined") for row in replies) else 1
+    return int(any(row.measurement.status not in ("scored", "undefined") for row in replies))
 
 
 def _check(judging: Estimating, metric: str, rubric: str, home: Home, *, as_json: bool) -> int:
@@ -209,7 +210,9 @@ def _judge_metrics(metric: str, rubric: str, judging: Estimating, home: Home) ->
     unfit = [name for name in names if name not in judge_metrics]
     if unfit and not rubric:
         raise UserError(f"--metric {unfit[0]}: choose from {', '.join(judge_metrics)}")
-    return [_askable(created) for created in create([rubric] if rubric else names, _access(judging, home))]
+    if rubric:
+        names = [rubric]
+    return [_askable(created) for created in create(names, _access(judging, home))]
 
 
 def _access(judging: Estimating, home: Home) -> dict[str, Any]:
@@ -250,7 +253,8 @@ def _stored(sample_id: str, release: str, dataset: str, metric: str, home: Home)
     rows = judged_rows(home, sample_id, listed(release), dataset)
     names = list(dict.fromkeys(row.measurement.metric for row in rows))
     if unknown := [name for name in listed(metric) if name not in names]:
-        raise UserError(f"--metric {unknown[0]}: {choice(unknown[0], names) if names else 'no judge was asked'}")
+        problem = choice(unknown[0], names) if names else "no judge was asked"
+        raise UserError(f"--metric {unknown[0]}: {problem}")
     if not rows:
         raise UserError(f"{sample_id}: no judge was asked about it; evaluate with a metric that needs one")
     return [row for row in rows if row.measurement.metric in (listed(metric) or names)]
@@ -350,7 +354,7 @@ def _lines(row: Judged) -> Iterator[str | Table]:
         yield _facts(details["facts"])
 
     # The replies, each with its judge and its price
-    for call in (call for request in row.asked for call in request.calls):
+    for call in chain.from_iterable(request.calls for request in row.asked):
         if call["reply"]:
             yield _line("reply", call["reply"])
         else:

@@ -161,7 +161,9 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
             lines += [f"  {line}" for line in spent_on_judges(manifest)]
             lines.append(_judged(judge, [saved(report.manifest) for report in run_reports]))
     # Runs with the free judge have the same line
-    yield from map(escape, dict.fromkeys(lines) if all(line.endswith("; free") for line in lines) else lines)
+    if all(line.endswith("; free") for line in lines):
+        lines = list(dict.fromkeys(lines))
+    yield from map(escape, lines)
 
 
 def _judged(judge: Mapping[str, Any], saved_calls: Sequence[tuple[int, int, int, int] | None]) -> str:
@@ -230,7 +232,9 @@ def print_estimates(
     for estimate in estimates:
         if estimate.checks:
             remarks.append(f"{estimate.metric}: {estimate.checks:,} of the calls check the judges")
-    title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
+    title = f"dry run: what {models} would be asked"
+    if at_most:
+        title += " at most"
     show(
         tables.costs(title, estimates),
         *remarks,

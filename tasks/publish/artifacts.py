@@ -123,7 +123,8 @@ def in_one_line(reports: Sequence[Report]) -> str:
         means = []
         for report in dataset_reports[:_MAX_RESULTS]:
             score = report.score(field)
-            means.append(f"{names[report.report_id]} {number(score.mean if score else None)}")
+            mean = score.mean if score else None
+            means.append(f"{names[report.report_id]} {number(mean)}")
         n_more = len(dataset_reports) - len(means)
         others = f" and {n_more} more" if n_more else ""
         lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{others}")

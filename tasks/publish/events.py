@@ -68,7 +68,8 @@ def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdi
     if not on_server():
         return []
     gates = tuple(gates)
-    by_id = {report.report_id: report for report in read_reports(home, [*report_ids, *(gated.new for gated in gates)])}
+    reports = read_reports(home, [*report_ids, *(gated.new for gated in gates)])
+    by_id = {report.report_id: report for report in reports}
     sent = []
     for gated in gates:
         sent += _emit(GATE_EVENTS[gated.verdict.outcome], by_id[gated.new], _verdict_payload(gated))

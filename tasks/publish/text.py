@@ -333,7 +333,9 @@ def doubts(comparison: Comparison) -> Iterator[str]:
         if sides:
             fields.setdefault("; ".join(sides), []).append(row.name)
     for sides_text, names in fields.items():
-        field_names = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
+        field_names = ", ".join(names)
+        if len(names) > 1 and len(names) == len(comparison.overall):
+            field_names = f"all {len(names)} fields"
         yield f"{field_names}: some samples have a number in one report only: {sides_text}"
 
 

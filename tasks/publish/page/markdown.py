@@ -71,10 +71,11 @@ def _worst(page: Page, changes: Sequence[LargestChange]) -> Table:
 
 def _rules(verdict: Verdict) -> str:
     """The first rules of a verdict, those that are not shown to hold before the others, and why these are not."""
-    ordered = sorted(verdict.rules, key=lambda rule: rule.outcome == "PASS")
-    ordered = [replace(rule, sentence=NONE) if rule.outcome == "PASS" else rule for rule in ordered]
+    failed = [rule for rule in verdict.rules if rule.outcome != "PASS"]
+    passed = [replace(rule, sentence=NONE) for rule in verdict.rules if rule.outcome == "PASS"]
+    ordered = (*failed, *passed)
     left_out = len(ordered) - _MOST_RULES
-    table = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES).without_empty("why")
+    table = rules("", replace(verdict, rules=ordered)).first(_MOST_RULES).without_empty("why")
     return replace(table, notes=[f"{left_out:,} more rules are not shown here"] if left_out > 0 else []).markdown()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.decide.intervals import LEVEL
@@ -40,8 +41,8 @@ def warnings(
     earlier = [pair for pair in comparisons[-2::-1] if _lines_about(pair)]
     if earlier:
         names = ", ".join(dict.fromkeys(pair.new for pair in earlier))
-        lines = [line for pair in earlier for line in _lines_about(pair)]
-        all_warnings.append(Warning(True, f"There are warnings about {names} too", tuple(lines)))
+        details = tuple(chain.from_iterable(map(_lines_about, earlier)))
+        all_warnings.append(Warning(True, f"There are warnings about {names} too", details))
 
     # What a comparison says stands for what the reports show
     said_by_comparison = ["length_drift"] if comparisons else []
@@ -145,7 +146,8 @@ def _lengths(releases: Sequence[Release]) -> str:
     )
     if len(medians) < 2 or medians[0][0] == medians[-1][0]:
         return ""
-    (low, shortest), (high, longest) = medians[0], medians[-1]
+    low, shortest = medians[0]
+    high, longest = medians[-1]
     return f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
 
 
