@@ -177,7 +177,11 @@ def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> T
     rows: list[Row] = []
     for slice_ in displayed:
         scores = by_slice[slice_]
-        counts = [_counts_in_short([count(getattr(score, name, None)) for score in scores]) for name in count_names]
+        counts = []
+        for count_name in count_names:
+            numbers = [count(getattr(score, count_name, None)) for score in scores]
+            # One count if all releases agree, else one for each of them
+            counts.append(" / ".join(numbers if len(set(numbers)) > 1 else numbers[:1]))
         rows.append((slice_, *map(_mean, scores), *counts))
     notes = []
     if n_left_out := len(by_slice) - len(displayed):
@@ -185,11 +189,6 @@ def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> T
     head = ("slice", *by_release, *(count_name.removeprefix("n_") for count_name in count_names))
     groups = [columns[slice_] for slice_ in displayed]
     return Table(f"{name} by slice: mean [{_INTERVAL}]", head, rows, groups=groups, each=True, notes=notes)
-
-
-def _counts_in_short(counts: Sequence[str]) -> str:
-    """Show one count if all releases agree, else one for each of them."""
-    return " / ".join(counts if len(set(counts)) > 1 else counts[:1])
 
 
 def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection[str] = ()) -> Table:
