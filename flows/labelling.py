@@ -19,7 +19,7 @@ from answerkey.flows.pages import LOOPBACK, LocalPages
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.tasks.gate.labelling import LabellingSession
-from answerkey.tasks.publish.page.label import label_page
+from answerkey.tasks.publish.page.html import label_page
 
 TOKEN = "X-Answerkey-Token"
 _LARGEST = 10_000

@@ -71,16 +71,18 @@ def calibrate(  # noqa: PLR0913
     with running(home):
         from answerkey.flows.calibrate_judge import calibrate_judge
 
-        found = calibrate_judge(
+        result = calibrate_judge(
             name, report or [], labels, mapping or [], str(home), learn=learn, rubric=rubric, out=out,
             judging=judging,
         )  # fmt: skip
-    if isinstance(found, list):
-        print_estimates(found, as_json=as_json, at_most=True)
-    elif not isinstance(found, Calibration):
-        print_learned(found, out, as_json=as_json)
+
+    # A dry run has costs, --learn has what was learned, and all else is a calibration
+    if isinstance(result, list):
+        print_estimates(result, as_json=as_json, at_most=True)
+    elif not isinstance(result, Calibration):
+        print_learned(result, out, as_json=as_json)
     elif as_json:
-        print_json(calibration_json(found))
+        print_json(calibration_json(result))
     else:
-        print_calibration(found)
+        print_calibration(result)
     return 0

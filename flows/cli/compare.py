@@ -114,7 +114,9 @@ def report(  # noqa: PLR0913
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
         return 0
-    ids = [report_named(home, one) for one in report_ids or ()] or latest_run(home)
+
+    # The reports by themselves, unless they are compared or drawn
+    ids = [report_named(home, name) for name in report_ids or ()] or latest_run(home)
     if not ids:
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
     if not (html or baseline or policy):
@@ -123,19 +125,22 @@ def report(  # noqa: PLR0913
             samples=samples,
         )  # fmt: skip
         return 0
-    ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
+
+    # Each against the baseline, else against the one before it
+    ids, pairs, gates = _with_baseline(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         from answerkey.tasks.publish.page.build import build_page
 
         write_page(build_page(home, ids, comparisons=pairs, gates=gates, primary=by), html)
         print(html)
     else:
-        _print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
+        print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
     return exit_code(gates)
 
 
 def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
     """`elsewhere`: whether what is asked for shows no samples, or shows them in another place."""
+    # A count is wanted, and a place that shows samples
     if samples < 0:
         raise UserError(f"--samples {samples}: give a count")
     if samples and elsewhere:
@@ -193,22 +198,24 @@ def compare(  # noqa: PLR0913
     from answerkey.tasks.publish.artifacts import unversioned
 
     _check_samples(samples)
-    sides = sides_of(home, comparing.old, comparing.new, columns, clusters, labels)
-    with sides as (where, old, new, scores), running(where):
+    sides = sides_of(home, comparing.old, comparing.new, mapped=columns, clusters=clusters, labels=labels)
+    with sides as (sides_home, old, new, scores), running(sides_home):
         from answerkey.flows.compare_releases import compare_releases
 
         # All scores of a file are of one metric, of which a comparison shows one field unasked
         reports = {"old": old, "new": new, "all_fields": comparing.all_fields or bool(scores)}
-        pair = compare_releases(comparing.model_copy(update=reports), str(where), page=False)
+        pair = compare_releases(comparing.model_copy(update=reports), str(sides_home), page=False)
         field = next((row.name for row in pair.overall if row.difference is not None), "")
-        changed = largest_changes(where, pair.old, pair.new, field, direction=moved, limit=samples if field else 0)
+        changed = largest_changes(sides_home, pair.old, pair.new, field, direction=moved, limit=samples if field else 0)
     if scores:
         # The reports of two files are gone with the command, so only their names mean something
         pair = replace(pair, old=unversioned(pair.old)[-1], new=unversioned(pair.new)[-1])
     if as_json:
         from dataclasses import asdict
 
-        content = {**pair_json(pair), **({"samples": [asdict(one) for one in changed]} if samples else {})}
+        content = pair_json(pair)
+        if samples:
+            content["samples"] = [asdict(change) for change in changed]
         print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
@@ -280,7 +287,7 @@ def history(
     return 0
 
 
-def _against(
+def _with_baseline(
     home: Home, report_ids: Sequence[str], baseline: str, policy: str, *, all_fields: bool
 ) -> tuple[list[str], Sequence[Comparison], list[ReleaseVerdict]]:
     """The reports with the baseline before them, how each compares with it, and what the gate says of each.
@@ -301,11 +308,15 @@ def _against(
         if policy:
             raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
         return ids, compare_all(home, list(pairwise(ids)), all_fields=all_fields), []
+
+    # The newest report of the baseline that has what the policy needs
     rules = read_policy(policy) if policy else None
     old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset, rules.fields if rules else ())
     news = [new for new in ids if new != old]
     if not news:
         raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
+
+    # All in one call, since the comparisons are corrected for together
     primary = primary_field(home, [old, *news], rules.primary.field) if rules else ""
     pairs = compare_all(home, [(old, new) for new in news], all_fields=all_fields, primary=primary)
     return [old, *news], pairs, gated(home, old, news, rules) if rules else []
@@ -313,13 +324,14 @@ def _against(
 
 @contextmanager
 def sides_of(
-    home: Home, old: str, new: str, mapped: Sequence[str] | None, clusters: str, labels: str
+    home: Home, old: str, new: str, *, mapped: Sequence[str] | None, clusters: str, labels: str
 ) -> Iterator[tuple[Home, str, str, Sequence[str]]]:
     """Yield the home, the old and the new report; of files of scores, those in a home for a while, and their fields.
 
     Raises:
         UserError: there is one name, which is no file, or columns are named and there is no file.
     """
+    # Two reports or releases, unless both names are files
     absent = [name for name in (old, new or old) if not Path(name).is_file()]
     if absent and not new:
         raise UserError(f"{old}: there is no such file, and for two reports or releases NEW is missing")
@@ -335,12 +347,14 @@ def sides_of(
     from answerkey.tasks.reports.headline import fields_of
 
     columns = [*(mapped or ()), *([f"cluster={clusters}"] if clusters else [])]
+
+    # Files of scores are reports in a home that goes with the command
     with TemporaryDirectory(prefix="answerkey-") as folder:
-        of_scores = replace(home, place=Path(folder))
-        reports, doubt = add_scores(of_scores, old, new, columns, labels)
+        scores_home = replace(home, place=Path(folder))
+        reports, doubt = add_scores(scores_home, old, new, columns, labels)
         if doubt:
             print(printable(doubt), file=sys.stderr)
-        yield of_scores, reports[0].report_id, reports[1].report_id, fields_of(reports)
+        yield scores_home, reports[0].report_id, reports[1].report_id, fields_of(reports)
 
 
 def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:
@@ -348,7 +362,8 @@ def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: st
     with running(home):
         from answerkey.flows.compare_releases import gate_releases
 
-        return gate_releases(old, list(news), json_text(policy.as_dict()), dataset, str(home), page=False)
+        rules = json_text(policy.as_dict())
+        return gate_releases(old, list(news), rules, dataset=dataset, home=str(home), page=False)
 
 
 def check_folder(html: Path | None, home: Home) -> None:
@@ -393,42 +408,7 @@ def writing(file: Path) -> Iterator[None]:
         raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-def print_compared_reports(
-    home: Home,
-    reports: Sequence[Report],
-    gates: Sequence[ReleaseVerdict],
-    *,
-    as_json: bool,
-    all_fields: bool = False,
-    old_is_first: bool = False,
-) -> None:
-    """Print reports with their baseline.
-
-    `old_is_first`: nobody named the baseline, and the first of two reports is taken for it.
-
-    With `all_fields` they are compared once more, since more fields need a larger correction. What was stored about the
-    headline fields stays.
-    """
-    from rich.markup import escape
-
-    from answerkey.flows.cli.layout import show
-    from answerkey.tasks.compare.compare import compare_all, stored_comparisons
-    from answerkey.tasks.publish.text import first_is_old
-
-    report_ids = [report.report_id for report in reports]
-    pairs = stored_comparisons(home, report_ids)
-    if all_fields and pairs:
-        both = [(pair.old, pair.new) for pair in pairs]
-        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
-    if pairs and old_is_first and not as_json:
-        show(escape(first_is_old(*(report.release for report in reports))))
-    # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule.
-    compared = {report_id for pair in pairs if pair.is_complete for report_id in (pair.old, pair.new)}
-    brief = compared == {report.report_id for report in reports if report.status == "COMPLETE"} == set(report_ids)
-    _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, brief=brief)
-
-
-def _print_against(
+def print_against(
     home: Home,
     reports: Sequence[Report],
     pairs: Sequence[Comparison],
@@ -450,14 +430,16 @@ def _print_against(
 
     if as_json:
         content = {
-            "reports": [asdict(one) for one in reports],
+            "reports": [asdict(report) for report in reports],
             "comparisons": [pair_json(pair) for pair in pairs],
             "verdicts": [gated.as_dict() for gated in gates],
         }
         print_json(content)
         return
-    # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide.
+    # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide
     one_pair = brief and len(pairs) == 1
+
+    # The decision first, then the differences, then the reports
     for gated in gates:
         print_verdict(gated, brief=brief)
         if not one_pair:

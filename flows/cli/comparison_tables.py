@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -26,14 +27,14 @@ from answerkey.tasks.publish.text import (
     NEEDED,
     PLOT,
     by_people,
-    drawn,
+    doubts,
     headline,
     human_note,
     number,
-    only_one,
+    plot_line,
     signed,
     undetectable,
-    verdict_drawn,
+    verdict_plot,
     what_it_learned,
 )
 from answerkey.tasks.reports.report import ReportPoint
@@ -43,10 +44,8 @@ if TYPE_CHECKING:
     from answerkey.tasks.gate.calibrate import Calibration
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.traces.funnel import Funnel, Preview
-    from answerkey.tasks.traces.over_time import History
+    from answerkey.tasks.traces.over_time import History, Period
 
-_Ends = tuple[float | None, float | None, float | None]
-"""A mean and both ends of its interval."""
 _KINDS = {
     "judge": "judge",
     "prompt": "prompt",
@@ -77,6 +76,7 @@ def print_pairs(
     human labels say of each field. The sentence above the table leaves out numbers that one of the `verdicts`, printed
     before, has. With `brief`, nothing is said of whether fields that do not decide are better or worse.
     """
+    # A verdict about the same field has the numbers of the sentence
     decided = {(gated.old, gated.new): gated.verdict for gated in verdicts if gated.deciding_field == gated.primary}
     for place, pair in enumerate(pairs):
         verdict = decided.get((pair.old, pair.new))
@@ -84,8 +84,19 @@ def print_pairs(
         if brief and verdict:
             sentence = " ".join(by_people(pair, pair.row(pair.primary), verdict))
         show(*([""] if place else []), *_pair(pair, sentence, by_slice=by_slice, wide=wide, brief=brief))
-    if samples:
-        show("", *_samples(samples))
+
+    # What moved most, in words
+    for index, sample in enumerate(samples):
+        change = f"{number(sample.old)} → {number(sample.new)} ({signed(sample.difference)})"
+        texts = {
+            "question": sample.question,
+            "reference": " | ".join(sample.references),
+            "old": sample.old_answer,
+            "new": sample.new_answer,
+            "old reason": sample.old_reason,
+            "new reason": sample.new_reason,
+        }
+        show(*([] if index else [""]), *sample_lines(sample.sample_id, change, texts))
 
 
 def pair_json(pair: Comparison) -> dict[str, object]:
@@ -98,52 +109,47 @@ def _pair(pair: Comparison, sentence: str, *, by_slice: bool, wide: bool, brief:
     n_common = pair.n_common - pair.n_changed
     if not brief:
         yield title_line(f"{pair.old} → {pair.new}: {n_common:,} samples in both")
-    # How many samples have a number is said where that is not all of them.
-    left_out = [] if wide else [*_WIDE, *(["samples"] if {row.n_common for row in pair.overall} <= {n_common} else [])]
-    left_out += ["finding"] if brief else []
+    left_out = [] if wide else [*_WIDE]
+    if not wide and {row.n_common for row in pair.overall} <= {n_common}:
+        # How many samples have a number is said where that is not all of them
+        left_out.append("samples")
+    if brief:
+        left_out.append("finding")
     if pair.overall:
-        yield from [escape(sentence)] if sentence else []
+        if sentence:
+            yield escape(sentence)
         yield tables.comparison("", pair.overall).without(*left_out)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
                 yield tables.comparison(f"{name} by slice", rows).without(*([] if wide else _WIDE))
-    if wide and any(row.mde is not None for row in pair.overall):
-        yield f"[dim]{DETECTABLE}[/dim]"
-    if wide and any(map(needed, pair.overall)):
-        yield f"[dim]{NEEDED}[/dim]"
-    if wide and (note := human_note(pair)):
-        yield f"[dim]{note}[/dim]"
-    notes = (*undetectable(pair), "" if brief else family_note(pair))
+
+    # What the columns are, and what to know of the numbers
+    notes: list[str | None] = []
+    if wide:
+        if any(row.mde is not None for row in pair.overall):
+            notes.append(DETECTABLE)
+        if any(map(needed, pair.overall)):
+            notes.append(NEEDED)
+        notes.append(human_note(pair))
+    notes += undetectable(pair)
+    if not brief:
+        notes.append(family_note(pair))
     yield from (f"[dim]{note}[/dim]" for note in notes if note)
-    warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
-    yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
+    yield from (f"[yellow]![/yellow] {escape(text)}" for text in doubts(pair))
 
 
-def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
-    for sample in samples:
-        change = f"{number(sample.old)} → {number(sample.new)} ({signed(sample.difference)})"
-        texts = {
-            "question": sample.question,
-            "reference": " | ".join(sample.references),
-            "old": sample.old_answer,
-            "new": sample.new_answer,
-            "old reason": sample.old_reason,
-            "new reason": sample.new_reason,
-        }
-        yield from sample_lines(sample.sample_id, change, texts)
-
-
-def print_difference(found: Difference, *, as_json: bool) -> None:
+def print_difference(difference: Difference, *, as_json: bool) -> None:
     """What differs between two reports."""
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(difference))
         return
-    show(f"{escape(found.old)} → {escape(found.new)}", *_difference_lines(found))
+    show(f"{escape(difference.old)} → {escape(difference.new)}", *_difference_lines(difference))
 
 
 def _difference_lines(difference: Difference) -> Iterator[str]:
+    # Rows first, then what the scores were computed with
     counts = {
         "only in the old report": difference.n_only_old,
         "only in the new report": difference.n_only_new,
@@ -154,12 +160,17 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
     }
     changes = ", ".join(f"{n:,} {label}" for label, n in counts.items() if n)
     yield f"samples: {difference.n_common:,} in both; {changes or 'nothing differs'}"
+    same = []
     for kind, name in _KINDS.items():
-        for change in (changed for changed in difference.changed if changed.kind == kind):
+        changes_of_kind = [change for change in difference.changed if change.kind == kind]
+        for change in changes_of_kind:
             yield f"{name}: {brief(change.what)}: {brief(change.old or 'none')} → {brief(change.new or 'none')}"
-    unchanged = [name for kind, name in _KINDS.items() if all(changed.kind != kind for changed in difference.changed)]
-    if unchanged:
-        yield f"[dim]the same: {', '.join(unchanged)}[/dim]"
+        if not changes_of_kind:
+            same.append(name)
+    if same:
+        yield f"[dim]the same: {', '.join(same)}[/dim]"
+
+    # Metrics that one report lacks
     for names, side in ((difference.only_old, "old"), (difference.only_new, "new")):
         if names:
             yield f"only in the {side} report: {escape(', '.join(names))}"
@@ -192,22 +203,22 @@ def print_history(name: str, history: Mapping[str, Sequence[ReportPoint]], *, as
 
 def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str]:
     table = tables.history(title, moments).without("data set", "status")
-    yield _with_plot(table, [(moment.mean, moment.low, moment.high) for moment in moments])
+    yield _with_plot(table, moments)
     if len({moment.methods for moment in moments}) > 1:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
 
 
-def _with_plot(table: Table, means: Sequence[_Ends]) -> Table:
-    """The table with each interval drawn on one axis, which a narrow terminal leaves out."""
-    ends = [end for interval in means for end in interval if end is not None]
+def _with_plot(table: Table, points: Sequence[ReportPoint | Period]) -> Table:
+    """The table with the interval of each point drawn on one axis, which a narrow terminal leaves out."""
+    ends = [end for point in points for end in (point.mean, point.low, point.high) if end is not None]
     if not ends or not fits(_HISTORY + PLOT):
         return table
-    low, high = min(ends), max(ends)
-
+    low = min(ends)
+    high = max(ends)
     axis = f"{low:.3f}{f'{high:.3f}':>{PLOT - 5}}"
-    rows = [
-        (*row, drawn(*interval, axis=(low, high), marks={})) for row, interval in zip(table.rows, means, strict=True)
-    ]
+    rows = []
+    for row, point in zip(table.rows, points, strict=True):
+        rows.append((*row, plot_line(point.mean, point.low, point.high, axis=(low, high), marks={})))
     return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
@@ -220,7 +231,7 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     # The sentences have the numbers.
     page = tables.rules("", verdict).without("value", "samples")
     basis = [f"basis: {BASES[verdict.basis]}"] if verdict.basis and not brief else []
-    plot = [f"  {line}"] if (line := verdict_drawn(gated.verdict, gated.margin)) else []
+    plot = [f"  {line}"] if (line := verdict_plot(gated.verdict, gated.margin)) else []
     notes = [f"[yellow]![/yellow] {_printable(note)}" for note in verdict.notes]
     show(
         f"[{STYLES[verdict.outcome]}]{verdict.outcome}[/]  {_printable(verdict.sentence)}",
@@ -231,23 +242,31 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     )
 
 
-def print_calibration(found: Calibration) -> None:
+def print_calibration(calibration: Calibration) -> None:
     """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
-    lines = [f"signature: {_printable(found.signature)}"]
-    if ceiling := found.parts[0].ceiling:
-        lines.append(f"two people on {ceiling.n:,} of these answers: kappa {tables.estimated(ceiling.kappa)}")
-    if found.n_without_score:
-        lines.append(f"{found.n_without_score:,} labelled answers have no score and are left out")
-    show(tables.agreement(found), *([tables.corrected(found)] if found.corrected else []), *lines)
+    parts: list[Table | str] = [tables.agreement(calibration)]
+    if calibration.corrected:
+        parts.append(tables.corrected(calibration))
+    parts.append(f"signature: {_printable(calibration.signature)}")
+    if ceiling := calibration.parts[0].ceiling:
+        parts.append(f"two people on {ceiling.n:,} of these answers: kappa {tables.estimated(ceiling.kappa)}")
+    if calibration.n_without_score:
+        parts.append(f"{calibration.n_without_score:,} labelled answers have no score and are left out")
+    show(*parts)
 
 
-def calibration_json(found: Calibration) -> dict[str, object]:
+def calibration_json(calibration: Calibration) -> dict[str, object]:
     """The calibration as JSON takes it: the same columns as the table `calibrations`."""
     from answerkey.tasks.gate.calibrate import columns_of
 
-    about: dict[str, object] = {"metric": found.name, "signature": found.signature, "reports": found.report_ids}
-    about |= {"labels": found.labels, "n_without_score": found.n_without_score}
-    return about | {"calibrations": [columns_of(found, part) for part in found.parts]}
+    return {
+        "metric": calibration.name,
+        "signature": calibration.signature,
+        "reports": calibration.report_ids,
+        "labels": calibration.labels,
+        "n_without_score": calibration.n_without_score,
+        "calibrations": [columns_of(calibration, part) for part in calibration.parts],
+    }
 
 
 def _printable(text: str) -> str:
@@ -255,7 +274,7 @@ def _printable(text: str) -> str:
     return escape(printable(text))
 
 
-_FIRST = 10
+_MAX_TRACES = 10
 """Traces of a rule that a dry run prints; JSON has more."""
 _LONGEST = 60
 
@@ -277,7 +296,7 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(preview) for preview in previews])
         return
-    lines = (line for preview in previews for line in _would_score(preview))
+    lines = chain.from_iterable(map(_would_score, previews))
     show(preview_table(previews), *lines, "no judge was asked, and nothing was scored")
 
 
@@ -287,11 +306,11 @@ def _would_score(preview: Preview) -> Iterator[Table | str]:
     head = ("trace", "time (UTC)", "answer")
     rows = [
         [cut(one_line(cell), _LONGEST) for cell in (trace.trace_id, trace.time or "", trace.answer or "")]
-        for trace in preview.traces[:_FIRST]
+        for trace in preview.traces[:_MAX_TRACES]
     ]
     yield Table(f"{preview.rule} would score", head, rows, left=head, wrapped={"answer": 20})
-    if preview.taken > _FIRST:
-        yield f"and {preview.taken - _FIRST:,} more\n"
+    if preview.taken > _MAX_TRACES:
+        yield f"and {preview.taken - _MAX_TRACES:,} more\n"
 
 
 def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> None:
@@ -302,20 +321,22 @@ def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> N
     from answerkey.tasks.traces.over_time import by_period
 
     table = by_period(f"{history.name} of {rule} by {by}", by, history.periods)
-    page = _with_plot(table, [(one.mean, one.low, one.high) for one in history.periods])
-    warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(page, *(warning if "method" in table.head else []))
+    show(_with_plot(table, history.periods))
+    if "method" in table.head:
+        show("[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed")
 
 
 def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
     """What examples from labels change, and the examples."""
-    gain, rubric = learned.gain, learned.rubric
+    gain = learned.gain
+    rubric = learned.rubric
     low, high = (gain.interval.low, gain.interval.high) if gain.interval else (None, None)
     if as_json:
-        about: dict[str, object] = {"n": learned.n, "corrected": learned.corrected}
-        about |= {"before": gain.old, "after": gain.new, "gain": gain.difference, "gain_low": low, "gain_high": high}
-        about["rubric"] = rubric.text
-        print_json(about)
+        content = {
+            "n": learned.n, "corrected": learned.corrected, "before": gain.old, "after": gain.new,
+            "gain": gain.difference, "gain_low": low, "gain_high": high, "rubric": rubric.text,
+        }  # fmt: skip
+        print_json(content)
         return
     print(printable(what_it_learned(learned)))
     if low is None or low <= 0:

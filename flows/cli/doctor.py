@@ -6,7 +6,6 @@ import importlib.util
 import os
 import time
 import uuid
-from collections import Counter
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -41,31 +40,23 @@ def doctor(*, home: HomeOption = HOME) -> int:
         answerkey doctor
     """
     environment.use_kept_server(home)
-    findings = examine(home)
-    marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
-    show(*(f"{marks[one.ok]}  {one.name:<22} {escape(one.text)}" for one in findings))
-    return 0 if all(finding.ok for finding in findings) else 1
+    installed = versions()
+    missing = [name for name, version in installed.items() if version == "not installed" and name not in OF_EXTRAS]
+    text = ", ".join(f"{name} {version}" for name, version in installed.items())
+    if missing:
+        text = f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again"
+    findings = [DoctorCheck("versions", not missing, text), *_models(), _judge(), _warehouse(home)]
 
-
-def examine(home: Home) -> list[DoctorCheck]:
-    """Look at versions, the models, the warehouse and the server."""
-    found = versions()
-    missing = [name for name, version in found.items() if version == "not installed" and name not in OF_EXTRAS]
-    return [
-        DoctorCheck(
-            "versions",
-            not missing,
-            ", ".join(f"{name} {version}" for name, version in found.items())
-            if not missing
-            else f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again",
-        ),
-        *_models(),
-        _judge(),
-        _warehouse(home),
-        *([DoctorCheck("catalog", False, home.warning)] if home.warning else ()),
-        *(_bucket(home) if home.shared else ()),
-        _server(),
-    ]
+    # A shared home has a catalog, a bucket, a lock and a clock of its own
+    if home.warning:
+        findings.append(DoctorCheck("catalog", False, home.warning))
+    if home.shared:
+        findings += _bucket(home)
+    findings.append(_server())
+    for check in findings:
+        mark = "[green]ok[/green]  " if check.ok else "[red]fail[/red]"
+        show(f"{mark}  {check.name:<22} {escape(check.text)}")
+    return int(not all(check.ok for check in findings))
 
 
 def _models() -> list[DoctorCheck]:
@@ -75,12 +66,13 @@ def _models() -> list[DoctorCheck]:
     for name, package in EMBEDDED.items():
         try:
             package.folder()
+            ok = True
+            text = f"found, checksum right, revision {package.revision}"
         except UserError as error:
-            # What comes with an extra may be missing; what is there must be right.
-            absent = bool(package.extra) and importlib.util.find_spec(package.module) is None
-            findings.append(DoctorCheck(f"model {name}", absent, str(error)))
-        else:
-            findings.append(DoctorCheck(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
+            # What comes with an extra may be missing; what is there must be right
+            ok = bool(package.extra) and importlib.util.find_spec(package.module) is None
+            text = str(error)
+        findings.append(DoctorCheck(f"model {name}", ok, text))
     return findings
 
 
@@ -94,24 +86,26 @@ def _judge() -> DoctorCheck:
         if not settings((), "")[0]:
             return DoctorCheck("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
         options = Judging().options()
+        # The same check that a run makes before its first call
         preflight(options, "")
     except UserError as error:
         return DoctorCheck("judge", False, str(error))
-    if options.offline:
-        return DoctorCheck("judge", True, about())
-    return DoctorCheck(
-        "judge", True, f"{', '.join(options.labels)}: provider known, key there or none needed; not asked"
-    )
+    text = f"{', '.join(options.labels)}: provider known, key there or none needed; not asked"
+    return DoctorCheck("judge", True, about() if options.offline else text)
 
 
 def _bucket(home: Home) -> list[DoctorCheck]:
     """Whether this machine can do with a shared home what a run does: lock, write, read, remove; and has its time."""
     name = f"doctor/{uuid.uuid4().hex}"
+
+    # The lock that keeps two runs apart
     try:
         with home.warehouse.claimed(name) as is_claimed:
             lock = DoctorCheck("lock", is_claimed, "acquired and released" if is_claimed else "another process has it")
     except (UserError, Unreachable) as error:
         lock = DoctorCheck("lock", False, str(error))
+
+    # A file there and back
     try:
         written_at = time.time()
         with home.store.atomic_write(name) as file:
@@ -136,13 +130,12 @@ def _warehouse(home: Home) -> DoctorCheck:
             return DoctorCheck("warehouse", True, f"none yet in {home}; the first evaluation makes it")
         with home.warehouse.reading(wait_s=2.0) as warehouse:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
-        where, size = home.warehouse.size()
+        path, size = home.warehouse.size()
     except (UserError, Unreachable) as error:
         return DoctorCheck("warehouse", False, str(error))
-    datasets = Counter(dataset for dataset, _ in rows)
-    return DoctorCheck(
-        "warehouse", True, f"{where}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
-    )
+    n_datasets = len({dataset for dataset, _ in rows})
+    text = f"{path}, {size / 1e6:.1f} MB, {len(rows)} reports on {n_datasets} data sets"
+    return DoctorCheck("warehouse", True, text)
 
 
 def _server() -> DoctorCheck:
@@ -154,8 +147,8 @@ def _server() -> DoctorCheck:
     url = os.environ.get("PREFECT_API_URL") or str(get_current_settings().api.url)
     try:
         healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
+        text = f"{url} answers" if healthy else f"{url} answers, but is not healthy"
     except httpx.HTTPError as error:
-        said = without_secrets(f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
-        return DoctorCheck("server", False, said)
-    shown = without_secrets(url)
-    return DoctorCheck("server", healthy, f"{shown} answers" if healthy else f"{shown} answers, but is not healthy")
+        healthy = False
+        text = f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL"
+    return DoctorCheck("server", healthy, without_secrets(text))

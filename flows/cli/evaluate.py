@@ -59,10 +59,13 @@ def evaluate(  # noqa: PLR0913
         answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang
         answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
     """
+    # What is wrong with files and options is said before anything is imported that scores
     data = with_files(data)
     limits = limits.model_copy(update={"expectations": from_anywhere(limits.expectations)})
     _check_asked(scoring, judging, policy, baseline)
     forms = (data, scoring, judging.judging, limits, str(home), baseline, from_anywhere(policy))
+
+    # A dry run only asks what it would cost
     if judging.dry_run:
         from answerkey.flows.cli.tables import print_estimates
 
@@ -75,11 +78,11 @@ def evaluate(  # noqa: PLR0913
     with at_work(home, quiet=quiet):
         from answerkey.flows.evaluate_release import evaluate_release
 
-        found = evaluate_release(*forms, page=page)
+        report_ids = evaluate_release(*forms, page=page)
     named = baseline not in ("", NOTHING)
     return print_result(
-        found, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
-        two_compared=not baseline and len(found) == 2,
+        report_ids, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
+        two_compared=not baseline and len(report_ids) == 2,
     )  # fmt: skip
 
 
@@ -123,21 +126,39 @@ def print_result(
     `two_compared`: whether the run has compared its two releases without being asked. JSON leaves that comparison out:
     its form does not depend on how many releases a file has.
     """
-    from answerkey.flows.cli.compare import print_compared_reports
+    from rich.markup import escape
+
+    from answerkey.flows.cli.compare import print_against
+    from answerkey.flows.cli.layout import show
     from answerkey.flows.cli.tables import print_reports
+    from answerkey.tasks.compare.compare import compare_all, stored_comparisons
     from answerkey.tasks.gate.verdicts import EXIT_CODES, exit_code, stored_verdicts
+    from answerkey.tasks.publish.text import first_is_old
     from answerkey.tasks.reports.report import read_reports
 
     reports, gates = (read_reports(home, result), stored_verdicts(home, result)) if result else ([], [])
     # By the gate that is kept for the data set too
     gated = gated or bool(gates)
-    compared, two_compared = compared or gated, two_compared and not gated
+    compared = compared or gated
+    two_compared = two_compared and not gated
     if reports and (compared or (two_compared and not as_json)):
-        print_compared_reports(home, reports, gates, as_json=as_json, all_fields=all_fields, old_is_first=two_compared)
+        pairs = stored_comparisons(home, result)
+        if all_fields and pairs:
+            # Once more, since more fields need a larger correction. What was stored about the headlines stays
+            compared_ids = [(pair.old, pair.new) for pair in pairs]
+            pairs = compare_all(home, compared_ids, all_fields=True, primary=pairs[0].primary)
+        if pairs and two_compared:
+            show(escape(first_is_old(*(report.release for report in reports))))
+        # A run says first what was decided; `report` and `gate` have the numbers of each release, slice and rule
+        in_pairs = {report_id for pair in pairs if pair.is_complete for report_id in (pair.old, pair.new)}
+        brief = in_pairs == {report.report_id for report in reports if report.status == "COMPLETE"} == set(result)
+        print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, brief=brief)
     elif reports or as_json:
         print_reports(reports, as_json=as_json, all_fields=all_fields, home=home)
     if reports and not as_json:
         _print_next(home, reports, compared=compared, two_compared=two_compared, gated=gated)
+
+    # A metric without a single score is a failure of its own
     code = exit_code(gates, asked=gated)
     for report in reports:
         unscored = [score.metric for score in report.overall if not score.n_scored and score.n_failed + score.n_skipped]
@@ -155,30 +176,33 @@ def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_co
     from answerkey.tasks.reports.headline import primary
     from answerkey.tasks.reports.report import labels, newest_others, read_reports
 
-    report_ids, newest = [report.report_id for report in reports], reports[-1]
-    # Of one release, the last one that was evaluated before it on the same data set; of several, the first.
-    older = [report.report_id for report in reports[:-1]] or newest_others(home, newest.report_id)
+    report_ids = [report.report_id for report in reports]
+    newest = reports[-1]
+    commands = []
     failed = [report.report_id for report in reports if any(score.n_failed for score in report.overall)]
-    commands = [
-        ("what failed is tried again", pasted(home, "rerun", report_id, "--only-failed")) for report_id in failed[:1]
-    ]
+    if failed:
+        commands.append(("what failed is tried again", pasted(home, "rerun", failed[0], "--only-failed")))
+
+    # How it compares: with the last release that was evaluated before it on the data set; of several, with the first
+    older = report_ids[:-1] or newest_others(home, newest.report_id)
     if older and not compared:
         pair = (older[0], newest.report_id)
-        names = labels(read_reports(home, pair))
-        old, new = (names[report_id] for report_id in pair)
+        old, new = labels(read_reports(home, pair)).values()
         better = "which answers changed most?" if two_compared else f"is {new} better than {old}?"
-        commands += [(better, pasted(home, "compare", *pair, "--samples", "5"))]
+        commands.append((better, pasted(home, "compare", *pair, "--samples", "5")))
         if len(reports) > 2:
-            command = pasted(home, "report", *report_ids, "--baseline", older[0])
-            commands += [(f"is each of the {len(reports) - 1} others better than {old}?", command)]
-        ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
-        rule = pasted(home, "gate", *pair, "--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
-        commands += [] if gated else [(ships, rule)]
-    if compared and older:
+            each_better = f"is each of the {len(reports) - 1} others better than {old}?"
+            commands.append((each_better, pasted(home, "report", *report_ids, "--baseline", older[0])))
+        if not gated:
+            ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
+            policy = ("--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
+            commands.append((ships, pasted(home, "gate", *pair, *policy)))
+    if older and compared:
         commands.append(("better or worse in each field", pasted(home, "compare", older[0], newest.report_id)))
     commands.append(("slices and samples, as a page", pasted(home, "report", *report_ids, "--html", "report.html")))
+
+    # Whatever the width: a command that is broken over lines would be several when it is pasted
     commands = [(one_line(purpose), line) for purpose, line in commands if line]
-    # Whatever the width: a command that is broken over lines would be several when it is pasted.
     if commands and not compared:
         show("", "next:")
     for purpose, line in commands:
@@ -194,7 +218,10 @@ def metrics(*, as_json: AsJson = False) -> int:
     from answerkey.flows.cli.tables import print_metrics
     from answerkey.metrics_core.registry import ASKED, METRICS, create, entry_point_metrics
 
-    catalogue = [(name, metric) for name in (*METRICS, *ASKED) for metric in create([name])]
+    # Those of this package, then those of others, which may be broken
+    catalogue = []
+    for name in (*METRICS, *ASKED):
+        catalogue += [(name, metric) for metric in create([name])]
     for name in entry_point_metrics():
         try:
             catalogue += [(name, metric) for metric in create([name])]
@@ -203,18 +230,13 @@ def metrics(*, as_json: AsJson = False) -> int:
     if not as_json:
         print_metrics(catalogue)
         return 0
-    rows = [
-        {
-            "metric": name,
-            "summary": metric.described(),
-            "needs": sorted(metric.needs),
-            "fields": [
-                {key: value for key, value in field.as_dict().items() if key not in ("binary", "lower_is_better")}
-                for field in metric.fields
-            ],
-            "signature": metric.signature,
-        }
-        for name, metric in catalogue
-    ]
+    rows = []
+    for name, metric in catalogue:
+        fields = [field.as_dict() for field in metric.fields]
+        for field in fields:
+            field.pop("binary", None)
+            field.pop("lower_is_better", None)
+        row = {"metric": name, "summary": metric.described(), "needs": sorted(metric.needs), "fields": fields}
+        rows.append({**row, "signature": metric.signature})
     print_json(rows)
     return 0

@@ -113,7 +113,7 @@ _AllowInconclusive = Annotated[
 ]
 
 
-def gate(  # noqa: PLR0913
+def gate(  # noqa: PLR0912, PLR0913
     old: OldReport,
     new: NewReport = "",
     /,
@@ -167,18 +167,25 @@ def gate(  # noqa: PLR0913
         for file in files:
             write(file, verdict, home, took_s=0.0)
     else:
-        with sides_of(home, old, new, columns, clusters, labels) as (where, old_report, new_report, scores):
+        sides = sides_of(home, old, new, mapped=columns, clusters=clusters, labels=labels)
+        with sides as (sides_home, old_report, new_report, scores):
             if keep and scores:
                 raise UserError("--keep: files of scores have no data set; name two reports or releases")
-            rules = _rules(policy, primary, margin, level, rule, scores, labels)
+            if scores and not (policy or primary):
+                primary = _only_score([name for name in scores if not labels or name != LABELLED])
+            levels = [] if level is None else [f"level {primary} >= {level}"]
+            rules = policy_of(policy, primary, margin, [*(rule or []), *levels])
+            if labels and rules.primary.field != LABELLED:
+                # Of files of scores with labels, people decide
+                rules = replace(rules.by_people(), labels=rules.labels or "random")
             # Nothing is decided that could not be written.
             for file in files:
                 check_folder(file, home)
-            began = time.perf_counter()
-            [verdict] = gated(where, old_report, [new_report], rules, dataset)
-            took_s = time.perf_counter() - began
+            started_at = time.perf_counter()
+            [verdict] = gated(sides_home, old_report, [new_report], rules, dataset=dataset)
+            took_s = time.perf_counter() - started_at
             for file in files:
-                write(file, verdict, where, took_s=took_s)
+                write(file, verdict, sides_home, took_s=took_s)
     if keep:
         from answerkey.tasks.releases.kept_gate import keep_gate
 
@@ -191,30 +198,16 @@ def gate(  # noqa: PLR0913
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
 
 
-def _rules(
-    policy: str,
-    primary: str | None,
-    margin: float | None,
-    level: float | None,
-    others: list[str] | None,
-    scores: Sequence[str],
-    labels: str,
-) -> Policy:
-    """Return the policy of a file or of options; for files of `scores` with `labels`, people decide.
+def _only_score(scores: Sequence[str]) -> str:
+    """Return the only field of files of scores. Which of several decides is not to be chosen by their numbers.
 
     Raises:
-        UserError: as `policy_of`, or it is not clear which score decides.
+        UserError: there are several.
     """
-    if scores and not (policy or primary):
-        primary, *more = (name for name in scores if not labels or name != LABELLED)
-        # Which of several decides is not to be chosen by their numbers
-        if more:
-            raise UserError(f"which score decides? name it: --primary {primary}, or {', '.join(more)}")
-    levels = [] if level is None else [f"level {primary} >= {level}"]
-    rules = policy_of(policy, primary, margin, [*(others or []), *levels])
-    if labels and rules.primary.field != LABELLED:
-        rules = replace(rules.by_people(), labels=rules.labels or "random")
-    return rules
+    score, *others = scores
+    if others:
+        raise UserError(f"which score decides? name it: --primary {score}, or {', '.join(others)}")
+    return score
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")

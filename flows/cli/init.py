@@ -14,7 +14,7 @@ from answerkey.flows.cli.layout import show
 from answerkey.metrics_core.errors import UserError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-_WANTED = (".csv", ".jsonl", ".yaml", ".py", ".md", ".ipynb")
+_ENDINGS = (".csv", ".jsonl", ".yaml", ".py", ".md", ".ipynb")
 
 
 def init(
@@ -28,13 +28,16 @@ def init(
     Examples:
         answerkey init trial
     """
+    # Nothing is written if any of it exists already
     files = [
         path.relative_to(EXAMPLES)
         for path in sorted(EXAMPLES.rglob("*"))
-        if path.suffix in _WANTED and "__pycache__" not in path.parts
+        if path.suffix in _ENDINGS and "__pycache__" not in path.parts
     ]
-    if there := [str(folder / file) for file in files if (folder / file).exists()]:
-        raise UserError(f"{there[0]} exists already, and nothing is overwritten; name an empty folder")
+    if existing := [str(folder / file) for file in files if (folder / file).exists()]:
+        raise UserError(f"{existing[0]} exists already, and nothing is overwritten; name an empty folder")
+
+    # Copies, in the folders that the examples have
     try:
         for file in files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -20,18 +21,17 @@ from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.untrusted import one_line
-from answerkey.metrics_core.measurement import Measurement, Scored
+from answerkey.metrics_core.measurement import Scored
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import number, price
+from answerkey.tasks.publish.text import number, price, total
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-    from answerkey.metrics_core.judges.options import JudgeOptions
-    from answerkey.metrics_core.llm.cost import Cost
+    from answerkey.metrics_core.judges.known_answer import KnownAnswer
     from answerkey.metrics_core.metric import Metric
     from answerkey.tasks.reports.judged import Judged
 
@@ -108,6 +108,8 @@ def judge(  # noqa: PLR0912, PLR0913
         if len(words) != 1 or judging.judges or release or dataset or references or incorrect or context:
             raise UserError("--check takes one judge and nothing about answers, like openai/gpt-4o-mini --check")
         return _check(judging.model_copy(update={"judges": tuple(words)}), metric, rubric, home, as_json=as_json)
+
+    # A sample of a report, or the three texts of a new one
     stored: list[Judged] = []
     questions: list[_Question] = []
     if len(words) == 1:
@@ -115,25 +117,25 @@ def judge(  # noqa: PLR0912, PLR0913
             raise UserError("--reference, --incorrect and --context go with three texts, not with a sample")
         stored = _stored(words[0], release, dataset, metric, home)
         if rubric or judging != Estimating():
-            questions = _again(stored, rubric, _access(judging, home))
+            questions = _asked_again(stored, rubric, _access(judging, home))
     elif len(words) == 3:
         if release or dataset:
             raise UserError("--release and --dataset go with the id of a sample, not with three texts")
         if rubric and metric:
             raise UserError("--rubric: give it, or --metric, and not both")
-        question, right, answer = words
+        question, right_answer, answer = words
         sample = Sample(
-            "1", answer, [right, *(references or ())], question or None, context=context or (),
+            "1", answer, [right_answer, *(references or ())], question or None, context=context or (),
             incorrect_references=incorrect or (),
         )  # fmt: skip
-        metrics = create([rubric] if rubric else _metrics(metric), _access(judging, home))
-        questions = [_Question("", 1, sample, _askable(made)) for made in metrics]
+        metrics = _judge_metrics(metric, rubric, judging, home)
+        questions = [_Question("", 1, sample, judge_metric) for judge_metric in metrics]
     else:
         raise UserError("give the id of a sample, or three texts: question, right answer, answer")
-    if questions and not (options := questions[0].metric.judge).offline:
-        from answerkey.metrics_core.judges.estimate import estimate_cost
 
-        _say_cost(options, [estimate_cost(question.metric, [question.sample], ()) for question in questions])
+    # What it costs, then the replies
+    if questions and not questions[0].metric.judge.offline:
+        _say_cost([(question.metric, [question.sample], ()) for question in questions])
     if judging.dry_run:
         return 0
     replies = _ask(questions, home)
@@ -145,7 +147,7 @@ def judge(  # noqa: PLR0912, PLR0913
     else:
         for row in replies:
             layout.show(*_lines(row), "")
-    return 0 if all(row.measurement.status in ("scored", "undefined") for row in replies) else 1
+    return int(any(row.measurement.status not in ("scored", "undefined") for row in replies))
 
 
 def _check(judging: Estimating, metric: str, rubric: str, home: Home, *, as_json: bool) -> int:
@@ -155,39 +157,35 @@ def _check(judging: Estimating, metric: str, rubric: str, home: Home, *, as_json
         UserError: it cannot be asked, or no metric has questions.
     """
     from answerkey.metrics_core.judges.check import check_judges, wrong_replies
-    from answerkey.metrics_core.judges.estimate import estimate_cost
     from answerkey.tasks.reports.manifest import check_notes
 
-    access = _access(judging, home)
-    metrics = [_askable(judge_metric) for judge_metric in create([rubric] if rubric else _metrics(metric), access)]
+    # Metrics whose judges can be asked something with a known answer
+    metrics = _judge_metrics(metric, rubric, judging, home)
     questions_by_metric = {judge_metric: judge_metric.known_answers(()) for judge_metric in metrics}
-    if access["judge"].offline or not any(questions_by_metric.values()):
+    if metrics[0].judge.offline or not any(questions_by_metric.values()):
         raise UserError("--check: there is no question; name a language model, and a rubric with examples")
 
-    # What it costs
-    _say_cost(
-        access["judge"],
-        [estimate_cost(judge_metric, (), questions) for judge_metric, questions in questions_by_metric.items()],
-    )
+    # What it costs, then the replies
+    _say_cost([(judge_metric, (), questions) for judge_metric, questions in questions_by_metric.items()])
     if judging.dry_run:
         return 0
-
     checks = [
         check_judges(judge_metric, questions) for judge_metric, questions in questions_by_metric.items() if questions
     ]
+    wrong = [wrong_replies(check, of_data=True) for check in checks]
     if as_json:
         rows = [
-            {"metric": check.metric, "check": check.counts(), "wrong": wrong_replies(check, of_data=True)}
-            for check in checks
-        ]
-        ends = [{"changed": [*check.changed], "failed": check.why_stopped} for check in checks]
-        print_json([row | end for row, end in zip(rows, ends, strict=True)])
+            {"metric": check.metric, "check": check.counts(), "wrong": replies, "changed": [*check.changed],
+             "failed": check.why_stopped}
+            for check, replies in zip(checks, wrong, strict=True)
+        ]  # fmt: skip
+        print_json(rows)
     else:
         counts = {check.metric: check.counts() for check in checks}
         changed = {check.metric: check.changed for check in checks if check.changed}
         layout.show(*map(escape, check_notes({"judge": {"check": counts, "changed": changed}})))
-        for check in checks:
-            layout.show(*(f"  {escape(line)}" for line in wrong_replies(check, of_data=True)))
+        for replies in wrong:
+            layout.show(*(f"  {escape(reply)}" for reply in replies))
     return int(any(check.why_stopped for check in checks))
 
 
@@ -201,17 +199,20 @@ class _Question:
     metric: JudgeMetric
 
 
-def _metrics(text: str) -> list[str]:
-    """The metrics named in `text`, or all that need a judge.
+def _judge_metrics(metric: str, rubric: str, judging: Estimating, home: Home) -> list[JudgeMetric]:
+    """Return the metrics that `metric` names, or all that need a judge; in place of them the one of a rubric.
 
     Raises:
-        UserError: one of them does not need a judge.
+        UserError: one of them does not need a judge, or a judge cannot be asked.
     """
-    judge_metrics = [name for name, info in METRICS.items() if info.kind == "judge"]
-    names = listed(text) or judge_metrics
-    if unfit := [name for name in names if name not in judge_metrics]:
+    judge_metrics = [name for name, metric_info in METRICS.items() if metric_info.kind == "judge"]
+    names = listed(metric) or judge_metrics
+    unfit = [name for name in names if name not in judge_metrics]
+    if unfit and not rubric:
         raise UserError(f"--metric {unfit[0]}: choose from {', '.join(judge_metrics)}")
-    return names
+    if rubric:
+        names = [rubric]
+    return [_askable(created) for created in create(names, _access(judging, home))]
 
 
 def _access(judging: Estimating, home: Home) -> dict[str, Any]:
@@ -252,13 +253,14 @@ def _stored(sample_id: str, release: str, dataset: str, metric: str, home: Home)
     rows = judged_rows(home, sample_id, listed(release), dataset)
     names = list(dict.fromkeys(row.measurement.metric for row in rows))
     if unknown := [name for name in listed(metric) if name not in names]:
-        raise UserError(f"--metric {unknown[0]}: {choice(unknown[0], names) if names else 'no judge was asked'}")
+        problem = choice(unknown[0], names) if names else "no judge was asked"
+        raise UserError(f"--metric {unknown[0]}: {problem}")
     if not rows:
         raise UserError(f"{sample_id}: no judge was asked about it; evaluate with a metric that needs one")
     return [row for row in rows if row.measurement.metric in (listed(metric) or names)]
 
 
-def _again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> list[_Question]:
+def _asked_again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> list[_Question]:
     """Each answer once more, before other judges or by a rubric.
 
     Raises:
@@ -273,13 +275,14 @@ def _again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> 
     return list(questions.values())
 
 
-def _say_cost(options: JudgeOptions, costs: Sequence[Cost]) -> None:
-    from answerkey.metrics_core.llm.cost import total_usd
+def _say_cost(questions: Sequence[tuple[JudgeMetric, Sequence[Sample], Sequence[KnownAnswer]]]) -> None:
+    """Say what judges will be asked at most, by each metric about samples, and to check them."""
+    from answerkey.metrics_core.judges.estimate import estimate_cost
 
-    calls, n_in_ledger = sum(cost.calls for cost in costs), sum(cost.in_ledger for cost in costs)
+    cost = total([estimate_cost(metric, samples, checks) for metric, samples, checks in questions])
     print(
-        f"{', '.join(options.labels)}: calls to make {calls:,}, about {price(total_usd(costs))}; replies that the "
-        f"ledger has {n_in_ledger:,}", file=sys.stderr,
+        f"{', '.join(questions[0][0].judge.labels)}: calls to make {cost.calls:,}, about {price(cost.cost_usd)}; "
+        f"replies that the ledger has {cost.in_ledger:,}", file=sys.stderr,
     )  # fmt: skip
 
 
@@ -289,7 +292,8 @@ def _ask(questions: Sequence[_Question], home: Home) -> list[Judged]:
 
     judged = []
     for question in questions:
-        sample, metric = question.sample, question.metric
+        sample = question.sample
+        metric = question.metric
         [measurement] = metric.measure([sample])
         with ledger_calls(home.ledger) as calls_of:
             requests = asked_about(metric, sample, measurement.requests, calls_of)
@@ -304,34 +308,69 @@ def _page(sample_id: str, rows: Sequence[Judged]) -> Iterator[str | Table]:
         of_answer = [row for row in rows if (row.answer_of, row.repeat) == (report, repeat)]
         sample = of_answer[0].sample
         texts = {"question": sample.question, "reference": " | ".join(sample.references), "answer": sample.answer}
-        title = f"{escape(report)}{f', answer {repeat}' if repeat > 1 else ''}"
-        yield from [""] * bool(index)
-        yield from layout.sample_lines(sample_id, title, texts)
-        for name in dict.fromkeys(row.measurement.metric for row in of_answer):
-            for row in of_answer:
-                if row.measurement.metric == name:
-                    yield ""
-                    yield from _lines(row)
+        numbered = f", answer {repeat}" if repeat > 1 else ""
+        if index:
+            yield ""
+        yield from layout.sample_lines(sample_id, f"{escape(report)}{numbered}", texts)
+        # Those of one metric below each other
+        metrics = list(dict.fromkeys(row.measurement.metric for row in of_answer))
+        for row in sorted(of_answer, key=lambda row: metrics.index(row.measurement.metric)):
+            yield ""
+            yield from _lines(row)
     yield from _prompts(rows)
 
 
 def _lines(row: Judged) -> Iterator[str | Table]:
-    report = "just now" if row.answer_of and not row.report else "" if row.report == row.answer_of else row.report
-    yield from _measured_lines(row.measurement, row.sample.references, judge=row.judge, report=report)
-    for request in row.asked:
-        for call in request.calls:
-            if call["reply"]:
-                yield _line("reply", call["reply"])
-            else:
-                yield _line("error", f"{call['code']}: {call['message']}")
-            yield _line("", _about(call))
+    """A measurement in lines: the number first, then why, then the replies of the judges."""
+    measurement = row.measurement
+    details = measurement.details
+    values = ", ".join(f"{name} {_short(value)}" for name, value in measurement.values.items())
+    yield f"[bold]{measurement.metric}[/bold]  {values or measurement.status}"
+    if "verdict" in details:
+        rule = f", by the rule {details['rule']}" if details.get("rule") else ""
+        yield _line("verdict", f"{details['verdict']}{rule}")
+    if "probability" in details:
+        yield _line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
+    if OUT_OF_DEPTH in details:
+        yield _line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
+    if measurement.reason:
+        yield _line("reason" if isinstance(measurement.outcome, Scored) else "cause", measurement.reason)
+    if isinstance(index := details.get("reference"), int):
+        yield _line("reference", f"{index + 1}: {row.sample.references[index]}")
+
+    # Who says so, and where, if it is not the report that was asked for
+    if row.judge:
+        yield _line("judge", row.judge)
+    if row.report != row.answer_of:
+        yield _line("report", row.report or "just now")
+
+    # What makes up the number
+    votes = details.get("votes", ())
+    if len(votes) > 1:
+        head = ("vote", "judge", "reason")
+        vote_rows = [(number(vote["vote"]), vote["judge"], one_line(vote["reason"] or "")) for vote in votes]
+        yield Table("", head, vote_rows, left=head, wrapped={"judge": 16, "reason": 24})
+    if "facts" in details:
+        yield _facts(details["facts"])
+
+    # The replies, each with its judge and its price
+    for call in chain.from_iterable(request.calls for request in row.asked):
+        if call["reply"]:
+            yield _line("reply", call["reply"])
+        else:
+            yield _line("error", f"{call['code']}: {call['message']}")
+        yield _line("", _about(call))
 
 
 def _about(call: Mapping[str, Any]) -> str:
     """Where a reply came from, and what it cost."""
-    parts = [call["judge"], call["prompt"], "" if call["kind"] == "ask" else call["kind"]]
-    parts += [f"answered by {call['model']}" if call["model"] else ""]
-    parts += [f"{call['tokens_in']:,} tokens in, {call['tokens_out']:,} out" if call["tokens_out"] is not None else ""]
+    parts = [call["judge"], call["prompt"]]
+    if call["kind"] != "ask":
+        parts.append(call["kind"])
+    if call["model"]:
+        parts.append(f"answered by {call['model']}")
+    if call["tokens_out"] is not None:
+        parts.append(f"{call['tokens_in']:,} tokens in, {call['tokens_out']:,} out")
     return ", ".join(filter(None, [*parts, price(call["cost_usd"])]))
 
 
@@ -348,29 +387,6 @@ def _prompts(rows: Sequence[Judged]) -> Iterator[str]:
             yield "  [dim]It has changed since, or its rubric is not here, so that it cannot be shown.[/dim]"
 
 
-def _measured_lines(measurement: Measurement, references: Sequence[str], **more: str) -> Iterator[str | Table]:
-    """A measurement in lines: the number first, then why; `more` are further lines, by their labels."""
-    values = ", ".join(f"{name} {_short(value)}" for name, value in measurement.values.items())
-    yield f"[bold]{measurement.metric}[/bold]  {values or measurement.status}"
-    details = measurement.details
-    if "verdict" in details:
-        rule = f", by the rule {details['rule']}" if details.get("rule") else ""
-        yield _line("verdict", f"{details['verdict']}{rule}")
-    if "probability" in details:
-        yield _line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
-    if OUT_OF_DEPTH in details:
-        yield _line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
-    if measurement.reason:
-        yield _line("reason" if isinstance(measurement.outcome, Scored) else "cause", measurement.reason)
-    if isinstance(index := details.get("reference"), int):
-        yield _line("reference", f"{index + 1}: {references[index]}")
-    yield from (_line(label.replace("_", " "), text) for label, text in more.items() if text)
-    if len(details.get("votes", ())) > 1:
-        yield from _votes(details["votes"])
-    if "facts" in details:
-        yield from _facts(details["facts"])
-
-
 def _line(label: str, text: str) -> str:
     """A line with a label. Judges wrote much of it: no markup or control character of theirs gets through."""
     return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
@@ -380,22 +396,15 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value.is_integer() else number(value)
 
 
-def _votes(votes: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
-    head = ("vote", "judge", "reason")
-    rows = [(number(vote["vote"]), vote["judge"], one_line(vote["reason"] or "")) for vote in votes]
-    yield Table("", head, rows, left=head, wrapped={"judge": 16, "reason": 24})
-
-
-def _facts(facts: Sequence[Mapping[str, str | None]]) -> Iterator[Table | str]:
+def _facts(facts: Sequence[Mapping[str, str | None]]) -> Table:
     """The facts of both texts, those that belong together side by side."""
     head = ("", "fact of the reference", "fact of the answer")
-    rows = []
     texts = {row["id"]: one_line(row["fact"] or "") for row in facts}
-    shown = set()
+    matched = {row["with"] for row in facts if row["side"] == "reference"}
+    rows = []
     for row in facts:
         if row["side"] == "reference":
             rows.append((row["status"] or "", texts[row["id"]], texts.get(row["with"], "")))
-            shown.add(row["with"])
-        elif row["id"] not in shown:
+        elif row["id"] not in matched:
             rows.append((row["status"] or "", "", texts[row["id"]]))
-    yield Table("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))
+    return Table("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))

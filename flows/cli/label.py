@@ -21,37 +21,6 @@ if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
 
 _DRAW = heading("Draw")
-Labels = Annotated[
-    int | None,
-    Parameter(
-        "--labels", group=_DRAW, metavar="N", help="Label N questions and decide once. Default: label until decided."
-    ),
-]
-UntilDecided = Annotated[
-    bool,
-    Parameter(
-        "--until-decided",
-        group=_DRAW,
-        help="Decide after 25, 35, 49 ... questions, at the error rate of a single decision; this is the default.",
-    ),
-]
-DesignOption = Annotated[
-    Literal["random", "stratified"],
-    Parameter(
-        "--design",
-        group=_DRAW,
-        help="stratified: draw questions whose primary field changed twice as often as others.",
-    ),
-]
-Annotators = Annotated[
-    int,
-    Parameter(
-        "--annotators",
-        group=_DRAW,
-        metavar="N",
-        help="People who label each question; with 2, their agreement is reported.",
-    ),
-]
 
 
 def label(  # noqa: PLR0913
@@ -64,10 +33,40 @@ def label(  # noqa: PLR0913
     primary: Primary = None,
     margin: Margin = None,
     rule: Rules = None,
-    labels: Labels = None,
-    until_decided: UntilDecided = False,
-    design: DesignOption = "random",
-    annotators: Annotators = 1,
+    labels: Annotated[
+        int | None,
+        Parameter(
+            "--labels",
+            group=_DRAW,
+            metavar="N",
+            help="Label N questions and decide once. Default: label until decided.",
+        ),
+    ] = None,
+    until_decided: Annotated[
+        bool,
+        Parameter(
+            "--until-decided",
+            group=_DRAW,
+            help="Decide after 25, 35, 49 ... questions, at the error rate of a single decision; this is the default.",
+        ),
+    ] = False,
+    design: Annotated[
+        Literal["random", "stratified"],
+        Parameter(
+            "--design",
+            group=_DRAW,
+            help="stratified: draw questions whose primary field changed twice as often as others.",
+        ),
+    ] = "random",
+    annotators: Annotated[
+        int,
+        Parameter(
+            "--annotators",
+            group=_DRAW,
+            metavar="N",
+            help="People who label each question; with 2, their agreement is reported.",
+        ),
+    ] = 1,
     seed: Annotated[int, Parameter("--seed", group=_DRAW, metavar="N", help="Seed of the draw.")] = 0,
     draw_only: Annotated[
         bool, Parameter("--draw-only", group=_DRAW, help="Draw the questions, for `labels export`, and serve no page.")
@@ -92,6 +91,7 @@ def label(  # noqa: PLR0913
     from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.queue import LabelPlan, label_queue
 
+    # The queue: the same questions as last time, if there is one
     plan = LabelPlan(labels, design, annotators, seed)
     queue = label_queue(home, old, new, rules, plan, dataset)
     print(
@@ -100,8 +100,10 @@ def label(  # noqa: PLR0913
     )
     if draw_only:
         return 0
-    with running(home), home.warehouse.claimed(f"label-{queue.id}") as ours:
-        if not ours:
+
+    # One page at a time serves a queue, until Ctrl-C
+    with running(home), home.warehouse.claimed(f"label-{queue.id}") as is_claimed:
+        if not is_claimed:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
         session = LabellingSession(home, queue, partial(_decided, home, queue.id))
         _serve(session, port)

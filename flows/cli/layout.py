@@ -43,8 +43,8 @@ STYLES: Mapping[str, str] = {
 
 def console() -> Console:
     """Of the standard output; as wide as a page where that is no terminal."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 def fits(columns: int) -> bool:
@@ -57,18 +57,18 @@ def show(*parts: Table | str) -> None:
 
     Lines are markup of rich. The cells of tables are shown literally, without what could steer the terminal.
     """
-    made = console()
-    with made.capture() as captured:
+    output = console()
+    with output.capture() as captured:
         for part in parts:
             for renderable in [part] if isinstance(part, str) else _written(part):
                 if isinstance(renderable, RichTable):
-                    made.print(renderable)
+                    output.print(renderable)
                     continue
-                # What has no spaces to wrap at, a path for instance, is left to the terminal, so that it can be copied.
                 text = Text.from_markup(renderable)
                 text.plain = "\n".join(map(printable, text.plain.split("\n"))).replace(" %", f"{_HARD}%")
-                soft = not made.is_terminal or _longest_word(text.plain) > made.width
-                made.print(text if soft else _hanging(text, made), soft_wrap=soft)
+                # What has no spaces to wrap at, a path for instance, is left to the terminal, so that it can be copied
+                soft = not output.is_terminal or _longest_word(text.plain) > output.width
+                output.print(text if soft else _hanging(text, output), soft_wrap=soft)
     if parts:
         print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
 
@@ -91,33 +91,38 @@ def _written(table: Table) -> Iterator[RichTable | str]:
     """A table, or its rows one below the other where the terminal is too narrow for the table."""
     if table.title:
         yield title_line(table.title)
-    # Releases give columns their names.
+    # Releases give columns their names
     head = [name if name.isprintable() else one_line(name) for name in table.head]
-    cells = [[_text(cell) for cell in row] for row in table.rows]
-    least_widths = {
-        name: max(width, _longest_word(" ".join((name, *(row[head.index(name)].plain for row in cells)))))
-        for name, width in table.wrapped.items()
-    }
-    # As it is, then with heads on two lines, then with fields on two lines.
-    narrow = [name.replace(" [", "\n[") for name in head]
-    shapes = [(head, cells), (narrow, cells)]
+    rows = [[_text(cell) for cell in row] for row in table.rows]
+    least_widths = {}
+    for name, width in table.wrapped.items():
+        column = [row[head.index(name)].plain for row in rows]
+        least_widths[name] = max(width, _longest_word(" ".join((name, *column))))
+
+    # As it is, then with heads on two lines, then with fields on two lines
+    narrow_head = [name.replace(" [", "\n[") for name in head]
+    shapes = [(head, rows), (narrow_head, rows)]
     if head[0] in _FIELDS:
-        # A name that is no longer than the parts of others stays on one line.
-        width = max((len(part) for row in cells for part in _broken(row[0]).plain.split("\n")), default=0)
-        shapes.append((narrow, [[row[0] if len(row[0]) <= width else _broken(row[0]), *row[1:]] for row in cells]))
-    for names, shape in shapes:
-        longest_lines = [
-            max(cell_len(line) for cell in column for line in cell.plain.split("\n"))
-            for column in zip(map(Text, names), *shape, strict=True)
-        ]
+        # A name that is no longer than the parts of others stays on one line
+        fields = [(row[0], _broken(row[0])) for row in rows]
+        width = max((_width(broken) for _, broken in fields), default=0)
+        names = [name if len(name) <= width else broken for name, broken in fields]
+        shapes.append((narrow_head, [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]))
+    for shape_head, shape_rows in shapes:
+        columns = zip(map(Text, shape_head), *shape_rows, strict=True)
+        longest_lines = [max(map(_width, column)) for column in columns]
         widths = [min(width, least_widths.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
         spare = console().width - (sum(widths) + _GAP * (len(widths) - 1) + 2)
         if spare >= 0:
-            yield _grid(table, names, shape, _widened(widths, longest_lines, spare))
+            yield _grid(table, shape_head, shape_rows, _widened(widths, longest_lines, spare))
             break
     else:
-        yield from _lines(table, head, cells)
+        yield from _lines(table, head, rows)
     yield from (f"[dim]{escape(note)}[/dim]" for note in table.notes)
+
+
+def _width(text: Text) -> int:
+    return max(map(cell_len, text.plain.split("\n")))
 
 
 def _widened(widths: Sequence[int], longest_lines: Sequence[int], spare: int) -> list[int]:
@@ -132,44 +137,44 @@ def _widened(widths: Sequence[int], longest_lines: Sequence[int], spare: int) ->
 
 
 def _grid(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int]) -> RichTable:
-    page = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    grid = RichTable(box=SIMPLE_HEAD, pad_edge=False)
     # The library is told each width: what it takes from columns that wrap, it cuts off
     for name, title, width in zip(table.head, head, widths, strict=True):
-        page.add_column(
-            Text(title),
-            justify="left" if title in (head[0], *table.left) else "right",
-            no_wrap=name not in table.wrapped,
-            width=width,
-        )
+        is_left = title in (head[0], *table.left)
+        is_wrapped = name in table.wrapped
+        grid.add_column(Text(title), justify="left" if is_left else "right", no_wrap=not is_wrapped, width=width)
     for parted, row in zip(table.parted, rows, strict=True):
         if parted:
-            page.add_section()
-        page.add_row(*row)
-    return page
+            grid.add_section()
+        grid.add_row(*row)
+    return grid
 
 
 def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]:
     """Each row as a line with its first cell and the styled ones, and under it the others with the names of columns."""
     widest = max(map(cell_len, head[1:]))
     for first_cell, *other_cells in rows:
-        styled = [f"[{cell.style}]{escape(cell.plain)}[/]" for cell in other_cells if cell.style]
-        yield "  ".join([f"[bold]{escape(first_cell.plain)}[/bold]", *styled])
-        labelled = [
-            (name, cell.plain)
-            for name, cell in zip(head[1:], other_cells, strict=True)
-            if not cell.style and cell.plain not in ("", "–")
-        ]
+        line = f"[bold]{escape(first_cell.plain)}[/bold]"
+        labelled = []
+        for name, cell in zip(head[1:], other_cells, strict=True):
+            if cell.style:
+                line += f"  [{cell.style}]{escape(cell.plain)}[/]"
+            elif cell.plain not in ("", "–"):
+                labelled.append((name, cell.plain))
+        yield line
+        # What each column says, on a line of its own where the columns are about things of their own
         if table.each:
             for name, text in labelled:
                 gap = " " * (widest - cell_len(name) + 2)
-                beside = fits(widest + cell_len(text) + 4)
-                yield f"  {escape(name)}{gap if beside else f'{chr(10)}    '}{escape(text)}"
+                if not fits(widest + cell_len(text) + 4):
+                    gap = "\n    "
+                yield f"  {escape(name)}{gap}{escape(text)}"
             continue
-        # A single one, for instance the reason of a rule's outcome, says itself what it is.
-        parts = [
-            f"{name if len(labelled) > 1 else ''} {text.replace(' ', _HARD) if len(text) <= _SHORT else text}".strip()
-            for name, text in labelled
-        ]
+        parts = []
+        for name, text in labelled:
+            joined = text.replace(" ", _HARD) if len(text) <= _SHORT else text
+            # A single one, for instance the reason of a rule's outcome, says itself what it is
+            parts.append(f"{name} {joined}" if len(labelled) > 1 else joined)
         if parts:
             yield f"[dim]{escape(indented('; '.join(parts)))}[/dim]"
     yield ""

@@ -21,7 +21,7 @@ import sys
 import textwrap
 import traceback
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from pathlib import Path
@@ -104,14 +104,14 @@ STANDARD_INPUT = "/dev/stdin"
 HARMLESS = re.compile(r"(--?)?[A-Za-z][A-Za-z_-]{0,23}|-?[0-9.]{1,12}|[A-Za-z][A-Za-z0-9_]{0,23}")
 """What may be repeated in a message: names, options and numbers, too short or too plain for a key."""
 
-_LAST = ("Options", "Scoring", "Judge", "Limits", "Comparison and gate", "Output")
+_LATE_HEADINGS = ("Options", "Scoring", "Judge", "Limits", "Comparison and gate", "Output")
 """Headings that come after those of a command's own, in this order."""
 
 
 @functools.cache
 def heading(name: str) -> Group:
     """A heading of the help pages. cyclopts wants one object for each."""
-    return Group(name, sort_key=_LAST.index(name) if name in _LAST else -1)
+    return Group(name, sort_key=_LATE_HEADINGS.index(name) if name in _LATE_HEADINGS else -1)
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -137,7 +137,7 @@ def json_text(content: object, *, indent: int | None = None) -> str:
     """
     separators = None if indent else (",", ":")
     text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
-    return _STEERING.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+    return _STEERING.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
 
 _STEERING = re.compile(r"[^\n -~]")
@@ -176,7 +176,8 @@ def _make_lasting(name: str) -> _LastingOutput | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code, one of `EXIT_CODES`."""
-    output, _ = _make_lasting("stdout"), _make_lasting("stderr")
+    output = _make_lasting("stdout")
+    _make_lasting("stderr")
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = _exit_code(words)
     if output is None:
@@ -185,11 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if output.error is None or output.error.errno == errno.EPIPE:
         return code
     print(f"answerkey: standard output: {_outside(output.error) or output.error.strerror}", file=sys.stderr)
-    return code or int(not _gives_a_verdict(words))
-
-
-def _gives_a_verdict(words: Sequence[str]) -> bool:
-    return any(word in ("gate", "label") for word in words[:1]) or any(word.startswith("--policy") for word in words)
+    gives_verdict = words[:1] in (["gate"], ["label"]) or any(word.startswith("--policy") for word in words)
+    return code or int(not gives_verdict)
 
 
 def _exit_code(words: list[str]) -> int:
@@ -198,32 +196,52 @@ def _exit_code(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
-    as_json = "--json" in words
-    try:
-        return _run(words, as_json=as_json)
-    except KeyboardInterrupt as error:
-        return _stopped(error, as_json=as_json)
-    except Exception as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            # Within a statement of DuckDB, which makes another error of it.
-            return _stopped(error.__cause__, as_json=as_json)
-        # Only here, since a help page needs neither.
-        from answerkey.metrics_core.errors import UserError
-        from answerkey.metrics_core.llm.ledger import LedgerError
-        from answerkey.tasks.warehouse.store import Unreachable
 
-        if isinstance(error, UserError | LedgerError | Unreachable):
-            return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1, as_json=as_json)
-        if outside := _outside(error):
-            return _failed(
-                outside, EXIT_BAD_INPUT if getattr(error, "errno", 0) == errno.ENAMETOOLONG else 1, as_json=as_json
-            )
-        traceback.print_exc()
-        return _failed(
-            "an error within answerkey; please report the lines above. What was scored is kept; nothing was decided",
-            EXIT_INTERNAL,
-            as_json=as_json,
-        )
+    # The command, or one line about what is wrong
+    try:
+        return _run(words)
+    except CycloptsError as error:
+        message = usage_problem(error)
+        code = EXIT_BAD_INPUT
+    except KeyboardInterrupt as error:
+        message, code = _stopped(error)
+    except Exception as error:
+        message, code = _what_failed(error)
+
+    # On standard error and, where standard output is to be JSON, there as well
+    from answerkey.flows.environment import printable
+
+    if "--json" in words:
+        print_json({"error": {"message": message, "exit_code": code}})
+    print("\n".join(map(printable, f"answerkey: {message}".split("\n"))), file=sys.stderr)
+    return code
+
+
+def _what_failed(error: Exception) -> tuple[str, int]:
+    """Say what is wrong, with the exit code; an error of the program itself is printed with its traceback."""
+    if isinstance(error.__cause__, KeyboardInterrupt):
+        # Within a statement of DuckDB, which makes another error of it
+        return _stopped(error.__cause__)
+    # Only here, since a help page needs neither
+    from answerkey.metrics_core.errors import UserError
+    from answerkey.metrics_core.llm.ledger import LedgerError
+    from answerkey.tasks.warehouse.store import Unreachable
+
+    if isinstance(error, UserError):
+        return str(error), EXIT_BAD_INPUT
+    if isinstance(error, LedgerError | Unreachable):
+        return str(error), 1
+    if outside := _outside(error):
+        return outside, EXIT_BAD_INPUT if getattr(error, "errno", 0) == errno.ENAMETOOLONG else 1
+    traceback.print_exc()
+    message = "an error within answerkey; please report the lines above. What was scored is kept; nothing was decided"
+    return message, EXIT_INTERNAL
+
+
+def _stopped(error: KeyboardInterrupt) -> tuple[str, int]:
+    """Say that a signal stopped the command, with its number, if it was not Ctrl-C, in the exit code."""
+    number = error.args[0] if error.args else signal.SIGINT
+    return "stopped; what was scored so far is kept, run the same command again", 128 + number
 
 
 def _of_a_file(error: BaseException) -> str:
@@ -248,8 +266,11 @@ _OF_THE_SERVER = {
 
 def _outside(error: BaseException | None) -> str:
     """What is wrong with the machine or the server, where an error is of these; empty if it is of the program."""
-    while error:
-        name, text = f"{type(error).__module__}.{type(error).__name__}", str(error)
+    # The first cause that is not of the program
+    causes = list(_causes(error))
+    for place, cause in enumerate(causes):
+        name = f"{type(cause).__module__}.{type(cause).__name__}"
+        text = str(cause)
         if any(full in text for full in ("No space left on device", "Disk quota exceeded", "disk is full")):
             return "the disk is full; free some space and run the same command again: what was scored is kept"
         if "File too large" in text:
@@ -257,69 +278,48 @@ def _outside(error: BaseException | None) -> str:
                 "a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit and "
                 "run the same command again: what was scored is kept"
             )
-        if problem := _of_a_file(error):
+        if problem := _of_a_file(cause):
             return problem
         if "Failed to reach API at" in text or name.startswith(
             ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
         ):
-            # Without a password that may be in it.
+            # Without a password that may be in it
             server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
-            status = _status(error)
+            responses = [getattr(below, "response", None) for below in causes[place:]]
+            status = next(filter(None, (getattr(response, "status_code", None) for response in responses)), None)
             problem = f"answers {status}" if status else "does not answer"
             remedy = "run again once it works (what was scored is kept), or unset PREFECT_API_URL"
             if status == HTTPStatus.UNAUTHORIZED:
                 remedy = "set PREFECT_API_AUTH_STRING, or for Prefect Cloud PREFECT_API_KEY"
             return f"the Prefect server {server} {problem}; {remedy}"
-        if type(error).__name__ in _OF_THE_SERVER and not error.__cause__:
-            return f"the Prefect server {_OF_THE_SERVER[type(error).__name__]}"
-        error = error.__cause__ or error.__context__
+        if type(cause).__name__ in _OF_THE_SERVER and not cause.__cause__:
+            return f"the Prefect server {_OF_THE_SERVER[type(cause).__name__]}"
     return ""
 
 
-def _status(error: BaseException | None) -> int | None:
-    """What a server answered in place of what was asked for, if that is why."""
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, what it was raised from, and so on."""
     while error:
-        if status := getattr(getattr(error, "response", None), "status_code", None):
-            return int(status)
+        yield error
         error = error.__cause__ or error.__context__
-    return None
 
 
-def _run(arguments: list[str], *, as_json: bool) -> int:
+def _run(arguments: list[str]) -> int:
     app = make_app(documented=not arguments or not {"help", "--help", "-h"}.isdisjoint(arguments))
     if not arguments:
         app.help_print([])
         return EXIT_BAD_INPUT
     if arguments[0] == "help":
-        # As git and docker have it.
+        # As git and docker have it
         arguments = [*arguments[1:], "--help"]
     at_work: AbstractContextManager[None] = nullcontext()
     if arguments[0] in _AT_WORK and not {"--quiet", "--help", "-h"} & set(arguments):
         from answerkey.flows.cli.progress import begun
 
         at_work = begun()
-    try:
-        with at_work:
-            # A dash alone would be taken for an option.
-            return int(app([STANDARD_INPUT if word == "-" else word for word in arguments]) or 0)
-    except CycloptsError as error:
-        return _failed(what_is_wrong(error), EXIT_BAD_INPUT, as_json=as_json)
-
-
-def _stopped(error: KeyboardInterrupt, *, as_json: bool) -> int:
-    # With the number of the signal, if it was not Ctrl-C.
-    number = error.args[0] if error.args else signal.SIGINT
-    return _failed("stopped; what was scored so far is kept, run the same command again", 128 + number, as_json=as_json)
-
-
-def _failed(message: object, code: int, *, as_json: bool) -> int:
-    """Say what is wrong on standard error and, where standard output is to be JSON, there as well."""
-    from answerkey.flows.environment import printable
-
-    if as_json:
-        print_json({"error": {"message": str(message), "exit_code": code}})
-    print("\n".join(map(printable, f"answerkey: {message}".split("\n"))), file=sys.stderr)
-    return code
+    with at_work:
+        # A dash alone would be taken for an option
+        return int(app([STANDARD_INPUT if word == "-" else word for word in arguments]) or 0)
 
 
 def make_app(*, documented: bool = True) -> App:
@@ -333,7 +333,7 @@ def make_app(*, documented: bool = True) -> App:
         version_flags=["--version"],
         help_flags=["--help", "-h"],
         help_format="plaintext",
-        default_parameter=Parameter(negative="", allow_repeating=True, show_default=shown),
+        default_parameter=Parameter(negative="", allow_repeating=True, show_default=default_text),
         group_arguments=heading("Arguments"),
         group_parameters=heading("Options"),
         print_error=False,
@@ -342,13 +342,20 @@ def make_app(*, documented: bool = True) -> App:
         result_action="return_value",
         config=_leave_to_a_file,
     )
+    # The commands in the order of their headings; `import` and others are no names in Python
     for place, (title, commands) in enumerate(_COMMANDS.items()):
         group = Group(title, sort_key=place)
         for name, module in commands.items():
             *parents, own = name.split()
             function = f"{own}_" if keyword.iskeyword(own) else own.replace("-", "_")
             text, examples = _documented(module)[function] if documented else ("", "")
-            (_parent(app, parents[0], group) if parents else app).command(
+            parent = app
+            for name_of_two in parents:
+                # The command whose commands have names of two words
+                if name_of_two not in app:
+                    app.command(App(name=name_of_two, help=_PARENTS[name_of_two], group=group))
+                parent = app[name_of_two]
+            parent.command(
                 f"answerkey.flows.cli.{module}:{function}",
                 name=own,
                 help=text,
@@ -362,13 +369,13 @@ def make_app(*, documented: bool = True) -> App:
 def _documented(module: str) -> dict[str, tuple[str, str]]:
     """The docstring of each function of a module that is not imported, its examples apart."""
     source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
-    found = {}
+    documented = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             text, _, examples = (ast.get_docstring(node) or "").partition("\n\nExamples:\n")
             lines = textwrap.indent(textwrap.dedent(examples), "  ")
-            found[node.name] = re.sub(r"(?<!\n)\n(?!\n)", " ", text), f"Examples:\n{lines}"
-    return found
+            documented[node.name] = re.sub(r"(?<!\n)\n(?!\n)", " ", text), f"Examples:\n{lines}"
+    return documented
 
 
 def _leave_to_a_file(_app: App, _commands: Sequence[str], arguments: ArgumentCollection) -> None:
@@ -378,32 +385,28 @@ def _leave_to_a_file(_app: App, _commands: Sequence[str], arguments: ArgumentCol
             argument.parameter = Parameter.combine(argument.parameter, Parameter(required=False))
 
 
-def _parent(app: App, name: str, group: Group) -> App:
-    """The command whose commands have names of two words."""
-    if name not in app:
-        app.command(App(name=name, help=_PARENTS[name], group=group))
-    return app[name]
-
-
 def _version() -> str:
     from importlib.metadata import version
 
     return f"answerkey {version('answerkey')}"
 
 
-def shown(default: Any) -> str | None:
+def default_text(default: Any) -> str | None:
     """A default for the help page; None where it says nothing."""
     if default is None or default is True or default is False or default in ("", [], ()):
         return None
+    if isinstance(default, float):
+        return f"{default:g}"
     text = ",".join(default) if isinstance(default, list | tuple) else str(default)
-    return f"{default:g}" if isinstance(default, float) else text if len(text) <= _LONGEST_DEFAULT else None
+    return text if len(text) <= _LONGEST_DEFAULT else None
 
 
 _LONGEST_DEFAULT = 30
 
 
-def what_is_wrong(error: CycloptsError) -> str:
+def usage_problem(error: CycloptsError) -> str:
     """One line about a command line that cannot be understood. Nothing that may be a secret is repeated."""
+    # Each kind of error with what was typed, if that cannot be a secret
     chain = " ".join(("answerkey", *(error.command_chain or ())))
     match error:
         case UnknownOptionError():
@@ -418,7 +421,9 @@ def what_is_wrong(error: CycloptsError) -> str:
             name = error.keyword or _called(error.argument)
             return f"{name}: give a value" if error.keyword else f"{name} is missing; see `{chain} --help`"
         case CoercionError() if error.argument is not None:
-            return f"{_called(error.argument)}{_repeated(error)}: {_expected(error)}"
+            value = error.token.value if error.token else ""
+            repeated = f" {value}" if HARMLESS.fullmatch(value) else ""
+            return f"{_called(error.argument)}{repeated}: {_expected(error)}"
         case UnusedCliTokensError():
             return f"one argument too many; see `{chain} --help`"
     return f"this cannot be parsed; see `{chain} --help`"
@@ -435,15 +440,10 @@ def _called(argument: Any) -> str:
     return str(argument.name if argument.name.startswith("-") else argument.parameter.metavar or argument.name)
 
 
-def _repeated(error: CoercionError) -> str:
-    value = error.token.value if error.token else ""
-    return f" {value}" if HARMLESS.fullmatch(value) else ""
-
-
 def _expected(error: CoercionError) -> str:
     if error.argument and (choices := error.argument.get_choices(force=True)):
         return f"choose from {', '.join(choices)}"
     kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
     hint: Any = error.target_type
-    inner = next((one for one in get_args(hint) if one is not types.NoneType), hint)
+    inner = next((part for part in get_args(hint) if part is not types.NoneType), hint)
     return f"write {kinds.get(inner, 'another value')}"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.main import HARMLESS, STANDARD_INPUT, heading, shown
+from answerkey.flows.cli.main import HARMLESS, STANDARD_INPUT, default_text, heading
 from answerkey.flows.forms import how_called, option_of
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.validation import COMMAS
@@ -129,43 +129,50 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     in_file: dict[str, str] = {}
     flat: list[inspect.Parameter] = []
     forms: dict[str, tuple[type[BaseModel], dict[str, str]]] = {}
+    # Arguments that are no forms: those by position, and the annotations of the others
+    positional_names: list[str] = []
+    plain: dict[str, Any] = {}
     hints = typing.get_type_hints(function, include_extras=True)
-    parameters = inspect.signature(function).parameters.values()
-    for parameter in parameters:
+    for parameter in inspect.signature(function).parameters.values():
         annotation = hints[parameter.name]
-        flags = next((one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Flags)), None)
-        if flags is None:
+        flags = [extra for extra in getattr(annotation, "__metadata__", ()) if isinstance(extra, Flags)]
+        if not flags:
             flat.append(parameter.replace(annotation=annotation))
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                positional_names.append(parameter.name)
+            else:
+                plain[parameter.name] = annotation
             continue
         form = annotation.__origin__
-        options = {name: option_of(name, field) for name, field in form.model_fields.items() if name not in flags.omit}
-        in_file |= {
-            f"--{name.replace('_', '-')}": f"{parameter.name}.{name}" for name, option in options.items() if not option
-        }
-        options = {name: option for name, option in options.items() if option}
+        options: dict[str, str] = {}
+        for name, field in form.model_fields.items():
+            option = option_of(name, field)
+            if name in flags[0].omit:
+                continue
+            if option:
+                options[name] = option
+                flat.append(_parameter(f"{parameter.name}__{name}", field, option, flags[0].group))
+            else:
+                in_file[f"--{name.replace('_', '-')}"] = f"{parameter.name}.{name}"
         forms[parameter.name] = form, options
-        flat += [
-            _parameter(f"{parameter.name}__{name}", form.model_fields[name], option, flags.group)
-            for name, option in options.items()
-        ]
-    positional_names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.name not in forms]
-    plain = {one.name: one.annotation for one in flat if one.kind is one.KEYWORD_ONLY and "__" not in one.name}
     flat.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default="", annotation=_Config))
 
     @functools.wraps(function)
-    def run(*positional: Any, **given: Any) -> int:
-        bound = inspect.signature(run).bind(*positional, **given).arguments
+    def run(*positional: Any, **keywords: Any) -> int:
+        bound = inspect.signature(run).bind(*positional, **keywords).arguments
         file = _Settings.read(bound.pop("config", ""), (*forms, *plain))
+        # Forms: from the command line, else from the file, else their own defaults
         for argument, (form, options) in forms.items():
             values = {name: bound.pop(f"{argument}__{name}", None) for name in options}
             values = {name: value for name, value in values.items() if value is not None}
             bound[argument] = build(form, values, options, file.inside(argument), function.__name__)
+        # All other arguments, by position first
         from_file = {name: file.value(name, kind) for name, kind in plain.items() if name not in bound}
         bound.update((name, value) for name, value in from_file.items() if value is not None)
-        placed = [bound.pop(name) for name in positional_names if name in bound]
-        return function(*placed, **bound)
+        by_position = [bound.pop(name) for name in positional_names if name in bound]
+        return function(*by_position, **bound)
 
-    order = sorted(flat, key=lambda one: (one.kind, one.default is not one.empty))
+    order = sorted(flat, key=lambda parameter: (parameter.kind, parameter.default is not parameter.empty))
     run.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
     run.__annotations__ = {}
     run.in_file = in_file  # type: ignore[attr-defined]
@@ -193,10 +200,10 @@ class _Settings:
             return cls(None, {})
         from answerkey.metrics_core.document import read_yaml
 
-        found = read_yaml(file, "--config")
-        settings = cls(found, found.content or {})
-        if not isinstance(found.content, Mapping | None):
-            raise UserError(f"{found.where()}: write keys and values, as in `scoring: {{metrics: [bleu]}}`")
+        document = read_yaml(file, "--config")
+        settings = cls(document, document.content or {})
+        if not isinstance(document.content, Mapping | None):
+            raise UserError(f"{document.where()}: write keys and values, as in `scoring: {{metrics: [bleu]}}`")
         for key in settings.content:
             if key not in known:
                 raise settings.wrong(key, f"there is no such key{did_you_mean(key, known)}")
@@ -227,7 +234,9 @@ class _Settings:
         return UserError(f"{self.file.where(self.place + key)}: {self.place}{key}: {problem}")
 
 
-def build(form: type[Model], given: Mapping[str, Any], options: Mapping[str, str], file: _Settings, name: str) -> Model:
+def build(
+    form: type[Model], values: Mapping[str, Any], options: Mapping[str, str], file: _Settings, name: str
+) -> Model:
     """The form of the command `name`, with the values that the command line gives, else those of a file.
 
     `options` says how the command line calls the fields.
@@ -237,22 +246,23 @@ def build(form: type[Model], given: Mapping[str, Any], options: Mapping[str, str
     """
     from answerkey.metrics_core.validation import SILENT, InvalidValue
 
-    typed = {field: _listed(form.model_fields[field], value) for field, value in given.items()}
+    typed = {field: _listed(form.model_fields[field], value) for field, value in values.items()}
     try:
         return form(**{**file.content, **typed})
     except InvalidValue as error:
+        # Where the wrong value came from: the file, or an option
         field = error.field
-        if field in file.content and field not in given:
+        if field in file.content and field not in values:
             raise file.wrong(field, error.problem) from None
         if not field:
             raise
         option = options.get(field, f"--{field.replace('_', '-')}")
-        if field not in given:
+        if field not in values:
             raise UserError(f"{option} is missing; see `answerkey {name.replace('_', '-')} --help`") from None
-        words = given[field] if isinstance(given[field], list) else [str(given[field])]
-        value = "" if field in SILENT else " ".join(words)
-        shown = f" {value}" if HARMLESS.fullmatch(value) else ""
-        raise UserError(f"{option}{shown}: {error.problem}") from None
+        value = values[field]
+        text = " ".join(value) if isinstance(value, list) else str(value)
+        repeated = f" {text}" if field not in SILENT and HARMLESS.fullmatch(text) else ""
+        raise UserError(f"{option}{repeated}: {error.problem}") from None
 
 
 def _listed(field: FieldInfo, value: Any) -> Any:
@@ -284,7 +294,7 @@ def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.
         # For the help page: `build` looks after it, since the file of --config may have what is missing.
         required=field.is_required(),
         metavar=option if positional else "A,B" if is_list else _METAVARS.get(kind, "TEXT"),
-        show_default=left_out[0] if left_out and not field.is_required() else shown(default) or False,
+        show_default=left_out[0] if left_out and not field.is_required() else default_text(default) or False,
         negative=option.replace("--", "--no-", 1) if default is True else "",
     )
     parameter_kind = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
@@ -341,8 +351,8 @@ def with_files(data: Data) -> Data:
     if data.answers.startswith(ADDRESS):
         return data
     if STANDARD_INPUT in (sources := data.answers.split("\n")):
-        kept_input = _standard_input()
-        files = (kept_input if file == STANDARD_INPUT else file for file in sources)
+        input_file = _standard_input()
+        files = (input_file if file == STANDARD_INPUT else file for file in sources)
         data = data.model_copy(update={"answers": "\n".join(files)})
     for number, file in enumerate(data.answers.split("\n")[1:], start=2):
         # What stands where a file may stand can be a key that was pasted.

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
@@ -33,7 +33,7 @@ _begun: list[ExitStack] = []
 def begun() -> Iterator[None]:
     """Show progress until the first `bars` has come to its end; at the latest, until the context is closed."""
     with ExitStack() as stack:
-        stack.enter_context(_shown())
+        stack.enter_context(_display())
         _begun.append(stack)
         try:
             yield
@@ -48,12 +48,13 @@ def bars(*, quiet: bool) -> Iterator[None]:
     What else is written to standard error stands above the bars meanwhile; lines that only say how far the run is are
     left out (see `answerkey.metrics_core.progress.is_news`).
     """
-    with _begun.pop().pop_all() if _begun else nullcontext() if quiet else _shown():
+    display: AbstractContextManager[object] = nullcontext() if quiet else _display()
+    with _begun.pop().pop_all() if _begun else display:
         yield
 
 
 @contextmanager
-def _shown() -> Iterator[None]:
+def _display() -> Iterator[None]:
     console = Console(file=sys.stderr, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
         yield
@@ -66,8 +67,11 @@ def _shown() -> Iterator[None]:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         TextColumn("{task.fields[spent]}"),
     )
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as shown:
-        handler, level = Bars(shown), _LOGGER.level
+
+    # The log of progress is read while the bars stand there
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as display:
+        handler = Bars(display)
+        level = _LOGGER.level
         _LOGGER.addHandler(handler)
         _LOGGER.setLevel(logging.INFO)
         try:
@@ -78,11 +82,11 @@ def _shown() -> Iterator[None]:
 
 
 class Bars(logging.Handler):
-    """Turns what is told into the bars of `shown`: one for each thing that is worked on."""
+    """Turns what is told into the bars of `display`: one for each thing that is worked on."""
 
-    def __init__(self, shown: Progress) -> None:
+    def __init__(self, display: Progress) -> None:
         super().__init__()
-        self._shown = shown
+        self._display = display
         self._tasks: dict[str, Task] = {}
         self._guard = threading.Lock()
         self._task("start")
@@ -92,30 +96,34 @@ class Bars(logging.Handler):
         from answerkey.metrics_core.progress import Advance
         from answerkey.tasks.publish.text import dollars
 
-        told = record.msg
-        if not isinstance(told, Advance):
+        advance = record.msg
+        if not isinstance(advance, Advance):
             return
         with self._guard:
-            if told.what not in self._tasks:
+            if advance.what not in self._tasks:
                 self._end_open()
-            task = self._task(told.what)
-            # Of several shards at once, one that ends says less than its neighbours have done of theirs.
-            done = int(max(task.completed, task.completed + told.more if told.done is None else told.done))
-            cost, total = task.fields["cost"] + told.cost_usd, told.total or task.total
-            count = f"{done:,}/{total:,.0f}" if total else f"{done:,}" if done else ""
+            task = self._task(advance.what)
+            # Of several shards at once, one that ends says less than its neighbours have done of theirs
+            done = task.completed + advance.more if advance.done is None else advance.done
+            completed = int(max(task.completed, done))
+            total = advance.total or task.total
+            count = f"{completed:,}" if completed else ""
+            if total:
+                count = f"{completed:,}/{total:,.0f}"
+            cost = task.fields["cost"] + advance.cost_usd
             spent = dollars(cost) if cost else ""
-            self._shown.update(task.id, completed=done, total=total, count=count, cost=cost, spent=spent)
+            self._display.update(task.id, completed=completed, total=total, count=count, cost=cost, spent=spent)
 
     def _end_open(self) -> None:
         """What said of no total ends when something else begins; if it counted nothing, it is shown no longer."""
         for what, task in list(self._tasks.items()):
             if task.total is None and task.completed:
-                self._shown.update(task.id, total=task.completed)
+                self._display.update(task.id, total=task.completed)
             elif task.total is None:
-                self._shown.remove_task(self._tasks.pop(what).id)
+                self._display.remove_task(self._tasks.pop(what).id)
 
     def _task(self, what: str) -> Task:
         if what not in self._tasks:
-            number = self._shown.add_task(printable(what), total=None, count="", cost=0.0, spent="")
-            self._tasks[what] = next(task for task in self._shown.tasks if task.id == number)
+            number = self._display.add_task(printable(what), total=None, count="", cost=0.0, spent="")
+            self._tasks[what] = next(task for task in self._display.tasks if task.id == number)
         return self._tasks[what]

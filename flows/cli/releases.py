@@ -65,17 +65,18 @@ def register_release(
     """
     from dataclasses import asdict
 
+    from answerkey.flows.cli.tables import registered
+
     answers = with_files(data)
     with running(home):
         from answerkey.flows.register_release import register_release as flow
 
-        made = flow(answers, str(home))
+        registration = flow(answers, str(home))
     if as_json:
-        print_json(asdict(made))
+        print_json(asdict(registration))
         return 0
-    state = f"has the report {made.report_id}" if made.report_id else "waits for its evaluation"
-    print(printable(f"{made.name} is registered as {made.registration} and {state}"))
-    _print_next(home, made)
+    print(printable(registered(registration)))
+    _print_next(home, registration)
     return 0
 
 
@@ -129,12 +130,15 @@ def generate(
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.register import registration_named
 
+    # A file of questions, or the name of a data set that has some
     if "::" in questions.dataset or Path(questions.dataset).is_file():
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
     with at_work(home, quiet=quiet):
         from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, str(home))
+
+    # A dry run has costs only
     if isinstance(made, Cost):
         print_estimates([made], as_json=as_json, models="the model")
         return 0

@@ -94,17 +94,22 @@ def serve(
 
 
 def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> None:
-    few = environment.get(_DATABASE, "sqlite").startswith("sqlite")
-    size = "one person or a few (a team gives --database)" if few else "a team"
+    is_small = environment.get(_DATABASE, "sqlite").startswith("sqlite")
+    size = "one person or a few (a team gives --database)" if is_small else "a team"
     print(f"starting a Prefect server for {size} on port {port}; the first time takes half a minute", flush=True)
+
+    # One server for a home, with its log beside the runs
     logs = home.local / "prefect"
     logs.mkdir(parents=True, exist_ok=True)
     with only_server(home, stop):
         _check_port(port)
         _check_port(port + 1)
-        api, pages = f"http://{_HOST}:{port}/api", f"http://{_HOST}:{port + 1}/"
+        api = f"http://{_HOST}:{port}/api"
+        pages = f"http://{_HOST}:{port + 1}/"
         serving = home.local / SERVING
         serving.unlink(missing_ok=True)
+
+        # The server first: the two others need it
         children = [
             Child("server", ["prefect_server", "--port", str(port)], partial(_answers, f"{api}/health")),
             Child("pages", ["pages", home.address, "--port", str(port + 1)], partial(_answers, pages)),
@@ -120,6 +125,8 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
                     note.write_text(f"{api}\n", encoding="utf-8")
                     stack.callback(note.unlink, missing_ok=True)
             print(f"ready: http://{_HOST}:{port}  (home {home}; Ctrl-C stops it)", flush=True)
+
+            # What dies is started again, until this process is told to stop
             while True:
                 stop.check()
                 for child in children:

@@ -18,12 +18,12 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import number, price, spent_on_judges
+from answerkey.tasks.publish.text import counted, number, price, spent_on_judges
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
 from answerkey.tasks.reports.manifest import judge_warnings, saved
-from answerkey.tasks.reports.report import Report, labels
+from answerkey.tasks.reports.report import Report
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.metric import Metric
@@ -52,31 +52,29 @@ def print_reports(
         UserError: no report has the field `by`.
     """
     if as_json:
-        worst = _worst(home, reports, by, samples) or [()] * len(reports)
-        samples_of = [{"samples": [asdict(sample) for sample in of_report]} if samples else {} for of_report in worst]
-        print_json([{**asdict(report), **own_samples} for report, own_samples in zip(reports, samples_of, strict=True)])
+        rows = [asdict(report) for report in reports]
+        for row, worst in zip(rows, _worst(home, reports, by, samples), strict=False):
+            row["samples"] = [asdict(sample) for sample in worst]
+        print_json(rows)
         return
     all_names = fields_of(reports)
     names = all_names if all_fields else [*_with_passes(headlines(reports), all_names)]
-    messages = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
 
     # What is not in the table, and what else is to be known
-    n_more = len(all_names) - len(names)
-    command = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
     lines = []
+    command = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
+    n_more = len(all_names) - len(names)
     if n_more and command:
-        lines.append(f"[dim]{n_more} more field{'s' if n_more > 1 else ''}: {escape(command)}[/dim]")
-    lines += [line for report in reports for line in _remarks(report, names)]
-    show(
-        tables.scores_of(reports, names),
-        *_slices(reports, by),
-        *_agreements(reports, names[0]),
-        *lines,
-        *_spent(reports),
-        *(escape(f"- {message}") for message in messages if with_checks),
-    )
-    for report, of_report in zip(reports, _worst(home, reports, by, samples), strict=False):
-        show("", *_samples(report, of_report))
+        lines.append(f"[dim]{counted(n_more, 'more field')}: {escape(command)}[/dim]")
+    for report in reports:
+        lines += _remarks(report, names)
+    lines += _spent(reports)
+    if with_checks:
+        messages = [message for report in reports for _, _, passed, message in report.checks if not passed]
+        lines += [escape(f"- {message}") for message in dict.fromkeys(messages)]
+    show(tables.scores_of(reports, names), *_slices(reports, by), *_agreements(reports, names[0]), *lines)
+    for report, worst in zip(reports, _worst(home, reports, by, samples), strict=False):
+        show("", *_samples(report, worst))
 
 
 def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
@@ -97,7 +95,7 @@ def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
 
 def _agreements(reports: Sequence[Report], name: str) -> list[Table]:
     """How far scores that came with the answers agree with the field, where any did."""
-    table = tables.agreements(_named(reports), name)
+    table = tables.agreements(tables.reports_by_release(reports), name)
     return [table] if table.rows else []
 
 
@@ -157,36 +155,38 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
     for report in reports:
         runs.setdefault(report.run_id, []).append(report)
     lines = []
-    for of_run in runs.values():
-        if judge := of_run[0].manifest.get("judge"):
-            lines += [f"  {line}" for line in spent_on_judges(of_run[0].manifest)]
-            lines.append(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
-    # Runs with the free judge have the same line.
-    yield from map(escape, dict.fromkeys(lines) if all(line.endswith("; free") for line in lines) else lines)
+    for run_reports in runs.values():
+        manifest = run_reports[0].manifest
+        if judge := manifest.get("judge"):
+            lines += [f"  {line}" for line in spent_on_judges(manifest)]
+            lines.append(_judged(judge, [saved(report.manifest) for report in run_reports]))
+    # Runs with the free judge have the same line
+    if all(line.endswith("; free") for line in lines):
+        lines = list(dict.fromkeys(lines))
+    yield from map(escape, lines)
 
 
-def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int, int, int]]) -> str:
+def _judged(judge: Mapping[str, Any], saved_calls: Sequence[tuple[int, int, int, int] | None]) -> str:
+    """Say how often the judges of a run were asked, what that cost, and what a cascade has saved."""
     if judge["judges"] == [OFFLINE]:
         return f"judge: {judge['about']}; free"
-    line = f"judge: {judge['calls']:,} call{'' if judge['calls'] == 1 else 's'}, {price(judge['cost_usd'])}"
+    line = f"judge: {counted(judge['calls'], 'call')}, {price(judge['cost_usd'])}"
+    cascades = [calls for calls in saved_calls if calls]
     if not cascades:
         return line
-    offline, tried, different = (sum(part) for part in list(zip(*cascades, strict=True))[:3])
-    # All reports of a run say the same of it
-    calls = cascades[0][3]
+
+    # What the offline judge decided in place of the others
+    offline, tried, different, _ = map(sum, zip(*cascades, strict=True))
     promise = f"at most {judge['cascade']:.3g} of its verdicts wrong by the judge's"
     trial = f"of {tried:,} that both judged, they differ on {different:,}" if tried else "too few to be tried"
     if not offline:
         return f"{line}; none saved: the cascade decided nothing ({promise} was not shown: {trial})"
+    # All reports of a run say the same of it
+    *_, n_saved = cascades[0]
     return (
-        f"{line}; {calls:,} call{'' if calls == 1 else 's'} saved: the offline judge decided {offline:,} answers of "
-        f"meaning_match, {promise} ({trial}; {judge['about']})"
+        f"{line}; {counted(n_saved, 'call')} saved: the offline judge decided {offline:,} answers of meaning_match, "
+        f"{promise} ({trial}; {judge['about']})"
     )
-
-
-def _named(reports: Sequence[Report]) -> tables.Named:
-    names = labels(reports)
-    return {names[report.report_id]: report for report in reports}
 
 
 def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:
@@ -194,7 +194,7 @@ def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:
     if by is not None and by not in fields:
         raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
     if any(score.slice != ALL for report in reports for score in report.scores):
-        yield tables.slices(_named(reports), by or primary(reports))
+        yield tables.slices(tables.reports_by_release(reports), by or primary(reports))
 
 
 def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> None:
@@ -223,17 +223,18 @@ def print_estimates(
     if as_json:
         print_json([asdict(estimate) for estimate in estimates])
         return
-    remarks = [
-        f"{estimate.metric}: {estimate.offline:,} answers less if the cascade's trial holds"
-        for estimate in estimates
-        if estimate.offline
-    ]
-    remarks += [
-        f"{estimate.metric}: {estimate.checks:,} of the calls check the judges"
-        for estimate in estimates
-        if estimate.checks
-    ]
-    title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
+
+    # What may be less than the table says, and what is not about samples
+    remarks = []
+    for estimate in estimates:
+        if estimate.offline:
+            remarks.append(f"{estimate.metric}: {estimate.offline:,} answers less if the cascade's trial holds")
+    for estimate in estimates:
+        if estimate.checks:
+            remarks.append(f"{estimate.metric}: {estimate.checks:,} of the calls check the judges")
+    title = f"dry run: what {models} would be asked"
+    if at_most:
+        title += " at most"
     show(
         tables.costs(title, estimates),
         *remarks,
@@ -241,23 +242,26 @@ def print_estimates(
     )
 
 
-def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
+def registered(registration: Registration) -> str:
+    """What a registered release is called, and whether it is evaluated, in a sentence."""
+    state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"
+    return f"{registration.name} is registered as {registration.registration} and {state}"
+
+
+def print_generated(generated: Generated, registration: Registration, *, as_json: bool) -> None:
     """The answers of a release: what came of the questions, where they are, and how to go on."""
     if as_json:
-        print_json({**asdict(made), "registration": asdict(registration)})
+        print_json({**asdict(generated), "registration": asdict(registration)})
         return
-    (unit, total), *parts = counts(made)
+    (unit, total), *parts = counts(generated)
     rows = [(label, f"{n:,}") for label, n in (*parts, ("all", total))]
-    page = Table(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
-    lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
-    if made.n_cut_off:
-        lines.append(f"cut off at the token limit: {made.n_cut_off:,}")
-    if made.n_refused:
-        lines.append(f"refused: {made.n_refused:,}")
-    state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"
-    lines += [
-        f"model: {spent(made)}",
-        f"answers: {escape(made.answers)}",
-        f"{escape(registration.name)} is registered as {registration.registration} and {state}",
-    ]
-    show(page, *lines)
+    title = f"{generated.release} on {generated.dataset}"
+    lines = [f"without an answer: {escape(generated.why)}"] if generated.reasons else []
+    if generated.n_cut_off:
+        lines.append(f"cut off at the token limit: {generated.n_cut_off:,}")
+    if generated.n_refused:
+        lines.append(f"refused: {generated.n_refused:,}")
+    lines.append(f"model: {spent(generated)}")
+    lines.append(f"answers: {escape(generated.answers)}")
+    lines.append(escape(registered(registration)))
+    show(Table(title, ("", unit), rows, groups=[*("" for _ in parts), "all"]), *lines)

@@ -69,11 +69,13 @@ def _write(home: Home, folder: Path) -> int:
         raise UserError(f"--to {folder}: this is a file; give a folder")
     if isinstance(home.place, Path) and home.place.resolve() in (folder.resolve(), *folder.resolve().parents):
         raise UserError(f"--to {folder}: this is in the home; give a folder outside of it")
-    site, written = Site(home), list[str]()
+    site = Site(home)
+    written: list[str] = []
     try:
-        names, before = list(site.names()), _written_before(folder)
+        names = list(site.names())
+        earlier_names = _written_before(folder)
         # Ahead, so that what a kill leaves behind is known as well.
-        _note(folder, dict.fromkeys([*before, *names]))
+        _note(folder, dict.fromkeys([*earlier_names, *names]))
         for name in names:
             try:
                 content = site.read(name)
@@ -83,7 +85,7 @@ def _write(home: Home, folder: Path) -> int:
             with atomic_write(folder / name) as unfinished:
                 unfinished.write_bytes(content)
             written.append(name)
-        for name in {*before, *names} - {*written}:
+        for name in {*earlier_names, *names} - {*written}:
             _remove(folder, name)
         _note(folder, written)
     except OSError as error:

@@ -62,13 +62,13 @@ def backup(
     """
     from answerkey.tasks.backup import backup as backing_up
 
-    done = backing_up(home, folder)
+    copied = backing_up(home, folder)
     if as_json:
-        print_json(asdict(done))
+        print_json(asdict(copied))
         return 0
     print(
-        f"{folder} has {home} as it was: {done.reports:,} reports, {done.calls:,} paid calls, {done.files:,} other "
-        f"files, {done.size / 1e6:.1f} MB; it can be used with --home, or put in its place"
+        f"{folder} has {home} as it was: {copied.reports:,} reports, {copied.calls:,} paid calls, {copied.files:,} "
+        f"other files, {copied.size / 1e6:.1f} MB; it can be used with --home, or put in its place"
     )
     return 0
 
@@ -98,30 +98,34 @@ def forget(
 
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to forget")
-    return _say_removed(forgetting(home, dataset, sample=sample, release=release, reason=reason), home, as_json=as_json)
-
-
-def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
+    removed = forgetting(home, dataset, sample=sample, release=release, reason=reason)
     if as_json:
-        print_json(asdict(done))
-        return 0
-    if done.finished:
+        print_json(asdict(removed))
+    else:
+        _say_removed(removed, home)
+    return 0
+
+
+def _say_removed(removed: Removed, home: Home) -> None:
+    if removed.finished:
         print(
-            f"{home}: removal {done.removal}, which was stopped before it had rewritten the files, is done now; "
+            f"{home}: removal {removed.removal}, which was stopped before it had rewritten the files, is done now; "
             "nothing else was there to remove"
         )
-        return 0
-    rows = ", ".join(f"{n:,} of {table}" for table, n in done.rows.items()) or "none"
-    print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
-    if done.reports:
-        reports = printable(", ".join(done.reports))
+        return
+
+    # What is gone, and where traces of it are left
+    rows = ", ".join(f"{n:,} of {table}" for table, n in removed.rows.items()) or "none"
+    calls_and_files = f"{removed.calls:,} calls of the ledger, {removed.files:,} files"
+    print(f"{home}: removal {removed.removal}: rows: {rows}; {calls_and_files}")
+    if removed.reports:
+        reports = printable(", ".join(removed.reports))
         print(f"reports whose scores still include it: {reports}; answerkey rerun makes a report without it")
     if home.shared:
         print(
             "earlier snapshots of the lake keep the rows for 30 days; after that, `answerkey warehouse maintain` "
             "removes them"
         )
-    return 0
 
 
 def maintain(
@@ -146,6 +150,8 @@ def maintain(
     """
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to maintain")
+
+    # Old reports first, so that their space is freed as well
     if older_than is not None:
         if older_than < 1:
             raise UserError("--older-than: write a number of days, from 1")
@@ -153,16 +159,17 @@ def maintain(
 
         removed = forget_older(home, older_than)
         if not as_json:
-            _say_removed(removed, home, as_json=False)
-    before = home.warehouse.size()
-    done = home.warehouse.maintain()
-    place, size = home.warehouse.size()
+            _say_removed(removed, home)
+
+    # Then the files, whose sizes are compared
+    _, size_before = home.warehouse.size()
+    maintenance = home.warehouse.maintain()
+    path, size = home.warehouse.size()
     if as_json:
-        print_json({**asdict(done), "size": size})
+        print_json({**asdict(maintenance), "size": size})
         return 0
     print(
-        f"{place}: {done.merged:,} files merged, {done.states:,} old snapshots removed, {done.removed:,} files "
-        f"removed; "
-        f"{before[1] / 1e6:.1f} MB before, {size / 1e6:.1f} MB now"
+        f"{path}: {maintenance.merged:,} files merged, {maintenance.states:,} old snapshots removed, "
+        f"{maintenance.removed:,} files removed; {size_before / 1e6:.1f} MB before, {size / 1e6:.1f} MB now"
     )
     return 0

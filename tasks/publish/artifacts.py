@@ -22,7 +22,6 @@ from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import write
 from answerkey.tasks.publish.page.markdown import as_markdown, verdict_markdown
-from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import number
@@ -38,7 +37,7 @@ PAGES = "ANSWERKEY_PAGES"
 _LONGEST_NAME = 80
 """In bytes: two names and their versions make one name of a file, which may have 255."""
 
-_MOST_RESULTS = 5
+_MAX_RESULTS = 5
 """Releases in the message of a state."""
 
 _log = logging.getLogger("answerkey")
@@ -113,19 +112,23 @@ def publish_scores(reports: Sequence[Report]) -> str:
 
 
 def in_one_line(reports: Sequence[Report]) -> str:
-    """What reports say by the field that decides: `meaning_match.match on faq: gpt-4 0.812, gpt-5 0.840`."""
+    """Say what reports show by the field that decides: `meaning_match.match on faq: gpt-4 0.812, gpt-5 0.840`."""
     by_dataset: dict[str, list[Report]] = {}
     for report in reports:
         by_dataset.setdefault(report.dataset, []).append(report)
-    return "; ".join(_result(dataset, dataset_reports) for dataset, dataset_reports in by_dataset.items())
-
-
-def _result(dataset: str, reports: Sequence[Report]) -> str:
-    name, names = primary(reports), labels(reports)
-    scores = [(names[report.report_id], report.score(name)) for report in reports]
-    listed = [f"{release} {number(score.mean if score else None)}" for release, score in scores[:_MOST_RESULTS]]
-    others = f" and {len(scores) - len(listed)} more" if len(scores) > len(listed) else ""
-    return f"{name or 'no numbers'} on {dataset}: {', '.join(listed)}{others}"
+    lines = []
+    for dataset, dataset_reports in by_dataset.items():
+        field = primary(dataset_reports)
+        names = labels(dataset_reports)
+        means = []
+        for report in dataset_reports[:_MAX_RESULTS]:
+            score = report.score(field)
+            mean = score.mean if score else None
+            means.append(f"{names[report.report_id]} {number(mean)}")
+        n_more = len(dataset_reports) - len(means)
+        others = f" and {n_more} more" if n_more else ""
+        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{others}")
+    return "; ".join(lines)
 
 
 def publish_comparison(comparison: Comparison) -> None:
@@ -148,39 +151,71 @@ def publish_run(
     drawn: bool = True,
     docs: str = "",
     why_old: str = "",
+    file_and_key: tuple[str, str] | None = None,
 ) -> str:
-    """One page about the reports of a run, and about the baseline that it was compared with.
+    """Make one page about the reports of a run, and about the baseline that it was compared with.
 
     Args:
-        report_ids: the baseline first, if there is one; the last one names the page. The artifact is named by the
-            release, or by the data set alone where there are several beside the baseline.
+        report_ids: the baseline first, if there is one.
         drawn: write the file; without it there is the markdown alone.
         docs: the name of the page of the Data Docs in the store; empty if there is none.
         why_old: says why the old release of the comparison is the old one; empty if somebody named it.
+        file_and_key: the name of the page, and the key of its artifact. By default the last report names the page, and
+            its release the artifact, or the data set alone where there are several releases beside the baseline.
 
     Returns:
         Where the page is, as `address` says; empty if none was written.
     """
-    newest = read_reports(home, report_ids[-1:])[0]
-    file = report_file(newest.dataset, newest.release, newest.version)
-    old = {pair.old for pair in comparisons} | {pair.old for pair in gates}
-    key = artifact_key("report", newest.dataset, *([newest.release] if len(set(report_ids) - old) == 1 else []))
-    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs, why_old)
+    if not (drawn or within_run()):
+        return ""
+    if file_and_key:
+        file, key = file_and_key
+    else:
+        [newest] = read_reports(home, report_ids[-1:])
+        file = report_file(newest.dataset, newest.release, newest.version)
+        baselines = {pair.old for pair in comparisons} | {gated.old for gated in gates}
+        releases = [newest.release] if len(set(report_ids) - baselines) == 1 else []
+        key = artifact_key("report", newest.dataset, *releases)
+    # An artifact for each verdict, whose key is that of all verdicts about these two releases
+    for gated in gates:
+        verdict_key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
+        show_markdown(verdict_markdown(gated.verdict), verdict_key, f"{gated.verdict.outcome}: {gated.new}")
+
+    # The samples are on the page alone
+    most_samples = MOST_SAMPLES if drawn else 0
+    page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
+    page = replace(page, why_old=why_old, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
+    description = ", ".join(report_ids)
+    if not drawn:
+        show_markdown(as_markdown(page), key, description)
+        return ""
+
+    # The file, and what the server shows of it
+    name = f"{FOLDER}/{file}"
+    store = Home.parse(home.address).store
+    with store.atomic_write(name) as unfinished:
+        write(page, unfinished)
+    link = served(home, name)
+    show_markdown(as_markdown(page, store.address(name), link), key, description)
+    if link:
+        _show("link", f"open-{key}", description, link=link, link_text="Open the report")
+    return address(home, name)
 
 
 def publish_pair(
     home: Home, comparison: Comparison, gates: Sequence[ReleaseVerdict] = (), *, drawn: bool = True
 ) -> str:
-    """One page about two reports that were compared. Returns as `publish_run`."""
+    """Make one page about two reports that were compared. Returns as `publish_run`."""
     old, new = read_reports(home, [comparison.old, comparison.new])
-    old_name = f"{file_name(old.release)}-v{old.version}"
-    file = f"{report_file(new.dataset, new.release, new.version).removesuffix('.html')}-against-{old_name}.html"
+    page_file = report_file(new.dataset, new.release, new.version).removesuffix(".html")
+    file = f"{page_file}-against-{file_name(old.release)}-v{old.version}.html"
     key = artifact_key("comparison", old.dataset, old.release, new.dataset, new.release)
-    return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
+    ids = [comparison.old, comparison.new]
+    return publish_run(home, ids, [comparison], gates, drawn=drawn, file_and_key=(file, key))
 
 
 def publish_verdict(home: Home, gated: ReleaseVerdict, *, drawn: bool = True) -> str:
-    """One page about the two reports of a verdict; where there is no baseline, about the new one alone.
+    """Make one page about the two reports of a verdict; where there is no baseline, about the new one alone.
 
     Returns as `publish_run`.
     """
@@ -199,52 +234,16 @@ def compared_for(home: Home, gated: ReleaseVerdict) -> tuple[Comparison, ...]:
     return compare_all(home, [pair], primary=primary_field(home, pair, gated.primary))
 
 
-def _publish(
-    home: Home,
-    report_ids: Sequence[str],
-    comparisons: Sequence[Comparison],
-    gates: Sequence[ReleaseVerdict],
-    file: str | None,
-    key: str,
-    docs: str = "",
-    why_old: str = "",
-) -> str:
-    if not (file or within_run()):
-        return ""
-    for gated in gates:
-        verdict_key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
-        show_markdown(verdict_markdown(gated.verdict), verdict_key, f"{gated.verdict.outcome}: {gated.new}")
-    # The samples are on the page alone.
-    most_samples = MOST_SAMPLES if file else 0
-    page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
-    page = replace(page, why_old=why_old, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
-    description = ", ".join(report_ids)
-    if not file:
-        show_markdown(as_markdown(page), key, description)
-        return ""
-    path, link = _write(home, page, f"{FOLDER}/{file}"), served(home, f"{FOLDER}/{file}")
-    show_markdown(as_markdown(page, path, link), key, description)
-    if link:
-        _show("link", f"open-{key}", description, link=link, link_text="Open the report")
-    return address(home, f"{FOLDER}/{file}")
-
-
-def _write(home: Home, page: Page, name: str) -> str:
-    """Write a page to the store, and return where it is there."""
-    store = Home.parse(home.address).store
-    with store.atomic_write(name) as unfinished:
-        write(page, unfinished)
-    return store.address(name)
-
-
 def served(home: Home, name: str) -> str:
     """The address at which a browser opens a file of the store that is in the folder `pages`, if there is one.
 
     The pages are those of the home in ANSWERKEY_HOME, if that is set: another may have a report of the same name.
     """
-    of = os.environ.get("ANSWERKEY_HOME") or home.address
-    place = os.environ.get(PAGES, "").rstrip("/") if Home.parse(of).address == home.address else ""
-    return f"{place}/{quote(name.removeprefix(f'{FOLDER}/'))}" if place else ""
+    served_home = os.environ.get("ANSWERKEY_HOME") or home.address
+    server = os.environ.get(PAGES, "").rstrip("/")
+    if not server or Home.parse(served_home).address != home.address:
+        return ""
+    return f"{server}/{quote(name.removeprefix(f'{FOLDER}/'))}"
 
 
 def address(home: Home, name: str) -> str:

@@ -28,7 +28,11 @@ def hidden_name(character: str) -> str | None:
 
 def visible(text: str) -> str:
     """The text with a name in brackets in place of each character that steers or hides text: for plain contexts."""
-    return "".join(f"[{name}]" if (name := hidden_name(character)) else character for character in text)
+    pieces = []
+    for character in text:
+        name = hidden_name(character)
+        pieces.append(f"[{name}]" if name else character)
+    return "".join(pieces)
 
 
 def typeset(text: str) -> str:
@@ -43,8 +47,8 @@ def breakable(name: str) -> Markup:
 
 def isolated(text: object) -> Markup:
     """Text from data for HTML: escaped, in its own direction, characters that steer text made visible."""
-    pieces = [
-        Markup('<span class="mark">{}</span>').format(name) if (name := hidden_name(character)) else escape(character)
-        for character in str(text)
-    ]
+    pieces = []
+    for character in str(text):
+        name = hidden_name(character)
+        pieces.append(Markup('<span class="mark">{}</span>').format(name) if name else escape(character))
     return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(pieces))

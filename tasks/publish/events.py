@@ -41,12 +41,14 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
     """
     if not on_server():
         return False
+    # Prefect is imported only where a server is told something
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.events import Event
 
-    about = {"event": event, "resource": {"prefect.resource.id": resource_id}, "payload": payload}
-    content = Event.model_validate(about)
+    content = Event.model_validate(
+        {"event": event, "resource": {"prefect.resource.id": resource_id}, "payload": payload}
+    )
     try:
         # Not through Prefect's queue, which a short command would have to wait for at its end.
         with get_client(sync_client=True) as client:
@@ -66,10 +68,11 @@ def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdi
     if not on_server():
         return []
     gates = tuple(gates)
-    by_id = {one.report_id: one for one in read_reports(home, [*report_ids, *(gated.new for gated in gates)])}
+    reports = read_reports(home, [*report_ids, *(gated.new for gated in gates)])
+    by_id = {report.report_id: report for report in reports}
     sent = []
     for gated in gates:
-        sent += _emit(GATE_EVENTS[gated.verdict.outcome], by_id[gated.new], _about(gated))
+        sent += _emit(GATE_EVENTS[gated.verdict.outcome], by_id[gated.new], _verdict_payload(gated))
     for report_id in report_ids:
         report = by_id[report_id]
         if report.status == "PARTIAL":
@@ -83,15 +86,16 @@ def announce_labels(home: Home, queue: str, gated: ReleaseVerdict) -> list[str]:
     The payload is that of a verdict, and `queue`.
     """
     [report] = read_reports(home, [gated.new])
-    return _emit(LABELS_DECIDED, report, _about(gated) | {"queue": queue})
+    return _emit(LABELS_DECIDED, report, _verdict_payload(gated) | {"queue": queue})
 
 
-def _about(gated: ReleaseVerdict) -> dict[str, str]:
-    said = gated.verdict
-    return {"baseline": gated.old, "outcome": said.outcome, "sentence": said.sentence, "basis": said.basis or ""}
+def _verdict_payload(gated: ReleaseVerdict) -> dict[str, str]:
+    verdict = gated.verdict
+    outcome = {"outcome": verdict.outcome, "sentence": verdict.sentence, "basis": verdict.basis or ""}
+    return {"baseline": gated.old, **outcome}
 
 
-def _emit(event: str, report: Report, more: dict[str, str]) -> list[str]:
-    about = {"dataset": report.dataset, "release": report.release, "report": report.report_id}
-    there = emit(event, f"answerkey.release.{report.dataset}.{report.release}", about | more)
-    return [event] if there else []
+def _emit(event: str, report: Report, payload: dict[str, str]) -> list[str]:
+    subject = {"dataset": report.dataset, "release": report.release, "report": report.report_id}
+    resource_id = f"answerkey.release.{report.dataset}.{report.release}"
+    return [event] if emit(event, resource_id, subject | payload) else []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
-from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import from_template
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import NONE, count, decision, dollars
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _SQL = statements(__name__)
-_MOST_VERDICTS = 20
+_MAX_VERDICTS = 20
 _NEWEST = 10
 """Reports of a data set that are shown unfolded."""
 _SPEAK = 2
@@ -37,10 +36,10 @@ class ListedVerdict:
     `n_earlier` verdicts came before it; of these, the worst outcome is `worst`, by the field `primary` with `margin`.
     """
 
-    file: str
     created_at: str
     dataset: str
-    new: str
+    release: str
+    version: int
     old: str
     outcome: str
     sentence: str
@@ -50,12 +49,25 @@ class ListedVerdict:
     margin: float
 
     @property
+    def file(self) -> str:
+        """The address of the page of the new report."""
+        return _address(self.dataset, self.release, self.version)
+
+    @property
+    def new(self) -> str:
+        """The new release with the version of its report."""
+        return f"{self.release} v{self.version}"
+
+    @property
     def title(self) -> str:
         """What the gate says, and the two releases, with their versions where they are the same one."""
-        new, old = self.new, self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
-        names = [name.rpartition(" v")[0] or name for name in (new, old)]
-        shown = names if names[0] != names[1] else [new, old]
-        return f"{decision(self.outcome, shown[0])} in place of {shown[1]}"
+        new = self.new
+        old = self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
+        old_release = old.rpartition(" v")[0] or old
+        if old_release != self.release:
+            new = self.release
+            old = old_release
+        return f"{decision(self.outcome, new)} in place of {old}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,45 +109,36 @@ def build_overview(home: Home) -> Overview:
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if not home.warehouse.exists():
         return Overview(made_at)
+
+    # Everything in one session, so that all of it is of one state
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
-        verdicts = warehouse.execute(
-            _SQL["verdicts"], {"most": _MOST_VERDICTS, "precedence": list(PRECEDENCE)}
-        ).fetchall()
+        parameters = {"most": _MAX_VERDICTS, "precedence": list(PRECEDENCE)}
+        verdicts = warehouse.execute(_SQL["verdicts"], parameters).fetchall()
         judges = warehouse.execute(_SQL["judges"]).fetchall()
         free_judges = warehouse.execute(_SQL["free_judges"]).fetchall()
-        summaries = tuple(
-            _summary(warehouse, name, n_samples, n_releases, _headlines(warehouse, home, name))
-            for name, n_samples, n_releases in datasets
-        )
+        summaries = tuple(_summary(warehouse, home, *columns) for columns in datasets)
     return Overview(
-        made_at,
-        summaries,
-        tuple(
-            ListedVerdict(
-                _address(dataset, release, version), decided_at, dataset, f"{release} v{version}", *verdict_columns
-            )
-            for decided_at, dataset, release, version, *verdict_columns in verdicts
-        ),
-        _judges(judges) if judges else None,
-        sum(usd or 0.0 for *_, usd, _unpriced, _last in judges),
-        sum(unpriced for *_, unpriced, _last in judges),
-        tuple((judge, n) for judge, n in free_judges),
+        made_at=made_at,
+        datasets=summaries,
+        verdicts=tuple(ListedVerdict(*columns) for columns in verdicts),
+        judges=_judges(judges) if judges else None,
+        spent=sum(usd or 0.0 for *_, usd, _unpriced, _ in judges),
+        unpriced=sum(unpriced for *_, unpriced, _ in judges),
+        free=tuple(free_judges),
     )
 
 
 def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
-    cells = [
-        (
-            judge, prompt, *(count(n or 0) for n in counts),
-            Cell(
-                "not known" if usd is None and unpriced else dollars(usd or 0),
-                below=(f"{count(unpriced)} not known",) if unpriced and usd is not None else (),
-            ),
-            last_at,
-        )
-        for judge, prompt, *counts, usd, unpriced, last_at in rows
-    ]  # fmt: skip
+    """Show the calls to each judge with each of its prompts, and what they cost."""
+    cells = []
+    for judge, prompt, *counts, usd, unpriced, last_at in rows:
+        cost = Cell(dollars(usd or 0))
+        if unpriced and usd is None:
+            cost = Cell("not known")
+        elif unpriced:
+            cost = Cell(dollars(usd), below=(f"{count(unpriced)} not known",))
+        cells.append((judge, prompt, *(count(n or 0) for n in counts), cost, last_at))
     head = (
         "judge", "prompt", "runs", "calls", "without a usable reply", "tokens sent", "tokens received", "US$",
         "last call, UTC",
@@ -143,63 +146,54 @@ def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
     return Table("Calls to judges", head, cells, left=["prompt", "last call, UTC"])
 
 
-def _headlines(warehouse: duckdb.DuckDBPyConnection, home: Home, dataset: str) -> tuple[str, ...]:
-    """The headline fields of the newest reports of a data set, that by which its gate decides first."""
-    newest = warehouse.execute(_SQL["newest"], [dataset, _SPEAK]).fetchall()
-    reports = [read_report(warehouse, report_id, home) for (report_id,) in reversed(newest)]
-    declared = {name for (name,) in warehouse.execute(_SQL["declared"], [dataset]).fetchall()}
-    return headlines(reports, next((name for report in reports for name in report.names if name in declared), ""))
-
-
 def _summary(
-    warehouse: duckdb.DuckDBPyConnection, name: str, n_samples: int, n_releases: int, headline_fields: tuple[str, ...]
+    warehouse: duckdb.DuckDBPyConnection, home: Home, dataset: str, n_samples: int, n_releases: int
 ) -> DatasetSummary:
+    """Read what the overview shows of a data set."""
+    # The headline fields of its newest reports, that by which its gate decides first
+    newest = warehouse.execute(_SQL["newest"], [dataset, _SPEAK]).fetchall()
+    newest_reports = [read_report(warehouse, report_id, home) for (report_id,) in reversed(newest)]
+    declared = warehouse.execute(_SQL["declared"], [dataset]).fetchall()
+    names = [name for report in newest_reports for name in report.names if (name,) in declared]
+    headline_fields = headlines(newest_reports, next(iter(names), ""))
     primary = headline_fields[0] if headline_fields else ""
-    rows = warehouse.execute(_SQL["reports"], {"dataset": name, "name": primary}).fetchall()
-    files = {f"{name}/{release}/v{version}": _address(name, release, version) for release, version, *_ in rows}
-    cells = [
-        (
-            Cell(f"{release} v{version}", link=file), made_at, estimate(mean, low, high),
-            Cell(outcome, kind=outcome) if outcome else NONE,
-            Cell(
-                NONE if n_total is None else f"{n_scored:,}/{n_total:,}",
-                below=() if status == "COMPLETE" else (status.lower(),),
-            ),
-            Cell(version_of_data, kind="code"),
+
+    # All its reports with the first of these fields
+    rows = []
+    files = {}
+    for columns in warehouse.execute(_SQL["reports"], {"dataset": dataset, "name": primary}).fetchall():
+        release, version, made_at, dataset_version, status, n_scored, n_total, mean, low, high, outcome = columns
+        file = files[f"{dataset}/{release}/v{version}"] = _address(dataset, release, version)
+        scored = NONE if n_total is None else f"{n_scored:,}/{n_total:,}"
+        rows.append(
+            (
+                Cell(f"{release} v{version}", link=file),
+                made_at,
+                estimate(mean, low, high),
+                Cell(outcome or NONE, kind=outcome),
+                Cell(scored, below=() if status == "COMPLETE" else (status.lower(),)),
+                Cell(dataset_version, kind="code"),
+            )
         )
-        for file, (release, version, made_at, version_of_data, status, n_scored, n_total, mean, low, high, outcome)
-        in zip(files.values(), rows, strict=True)
-    ]  # fmt: skip
+
+    # The newest reports unfolded, and all earlier ones in a table of their own
     head = ("report", "made, UTC", primary or "score", "gate", "scored", "data set")
-    tables = tuple(
-        Table(title, head, part, left=["made, UTC", "gate", "data set"])
-        for title, part in ((f"Reports on {name}", cells[:_NEWEST]), (f"Earlier reports on {name}", cells[_NEWEST:]))
-        if part
-    )
+    newest_table = Table(f"Reports on {dataset}", head, rows[:_NEWEST], left=["made, UTC", "gate", "data set"])
+    tables = [newest_table, replace(newest_table, title=f"Earlier reports on {dataset}", rows=rows[_NEWEST:])]
     return DatasetSummary(
-        name, n_samples, n_releases, headline_fields, tables, files, moments(warehouse, [name], headline_fields)[name]
+        name=dataset,
+        n_samples=n_samples,
+        n_releases=n_releases,
+        headlines=headline_fields,
+        reports=tuple(table for table in tables if table.rows),
+        files=files,
+        history=moments(warehouse, [dataset], headline_fields)[dataset],
     )
 
 
 def _address(dataset: str, release: str, version: int) -> str:
     """Of the page of a report, relative to this one."""
     return quote(report_file(dataset, release, version))
-
-
-def read_state(home: Home) -> tuple[object, ...]:
-    """Something that is another one whenever a page of the home may be."""
-    return home.rows(_SQL["state"])[0]
-
-
-def read_pages(home: Home) -> Mapping[str, str]:
-    """The id of every report by the file of its page, the newest first."""
-    rows = home.rows(_SQL["pages"])
-    return {report_file(*file_parts): report_id for report_id, *file_parts in rows}
-
-
-def read_made_together(home: Home, report_id: str) -> list[str]:
-    """The ids of all reports on the same data set that the same run made."""
-    return [row[0] for row in home.rows(_SQL["made_together"], [report_id])]
 
 
 def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = "") -> str:
@@ -209,18 +203,5 @@ def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = 
         others: addresses of pages that runs have written and that are not about one report.
         docs: the address of the Data Docs, if there are any.
     """
-    return from_template(
-        "overview.html.j2",
-        ["stack.js"],
-        overview=overview,
-        plots={
-            dataset.name: {
-                name: svg
-                for name in dataset.headlines
-                if (svg := charts.history_plot(dataset.history, name, charts.NARROW))
-            }
-            for dataset in overview.datasets
-        },
-        others=[(address, unquote(address)) for address in others],
-        docs=docs,
-    )
+    other_pages = [(address, unquote(address)) for address in others]
+    return from_template("overview.html.j2", ["stack.js"], overview=overview, others=other_pages, docs=docs)

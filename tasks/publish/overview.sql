@@ -1,9 +1,3 @@
--- name: state
--- Changes whenever a page may: with reports, verdicts, comparisons, calibrations, and with what is removed.
-SELECT (SELECT (count(*), max(created_at)) FROM reports), (SELECT (count(*), max(created_at)) FROM verdicts),
-       (SELECT (count(*), max(created_at)) FROM comparisons), (SELECT (count(*), max(created_at)) FROM calibrations),
-       (SELECT count(*) FROM removals)
-
 -- name: datasets
 -- Those with reports, the newest first.
 SELECT r.dataset, arg_max(d.n_samples, (r.created_at, r.rowid)), count(DISTINCT r.release)
@@ -54,11 +48,3 @@ FROM judge_costs GROUP BY judge, prompt ORDER BY max(last_at) DESC, judge, promp
 -- name: free_judges
 SELECT manifest->'judge'->>'about', count(*) FROM reports WHERE manifest->'judge'->>'about' IS NOT NULL
 GROUP BY ALL ORDER BY ALL
-
--- name: pages
-SELECT report_id, dataset, release, version FROM reports ORDER BY created_at DESC, rowid DESC
-
--- name: made_together
--- The reports on one data set that a run made; by their order.
-SELECT o.report_id FROM reports r JOIN reports o ON o.run_id = r.run_id AND o.dataset = r.dataset
-WHERE r.report_id = ? ORDER BY o.rowid

@@ -17,24 +17,20 @@ from urllib.parse import quote
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import stored_comparisons
 from answerkey.tasks.gate.verdicts import stored_verdicts
-from answerkey.tasks.publish.artifacts import FOLDER, compared_for
-from answerkey.tasks.publish.overview import (
-    build_overview,
-    read_made_together,
-    read_pages,
-    read_state,
-    render_overview,
-)
+from answerkey.tasks.publish.artifacts import FOLDER, compared_for, report_file
+from answerkey.tasks.publish.overview import build_overview, render_overview
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.validate.data_docs import SITE
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
+_SQL = statements(__name__)
 INDEX = "index.html"
 DOCS = f"{SITE.removeprefix(f'{FOLDER}/')}/{INDEX}"
 """The first page of the Data Docs, relative to the pages."""
-_MOST_KEPT = 4
+_MAX_PAGES = 4
 """Pages kept in memory: one may take a hundred megabytes."""
 
 
@@ -46,7 +42,7 @@ class Site:
     """
 
     home: Home
-    _made: dict[str, bytes] = field(default_factory=dict)
+    _pages: dict[str, bytes] = field(default_factory=dict)
     _state: tuple[object, ...] = ()
     _lock: Lock = field(default_factory=Lock)
 
@@ -54,11 +50,10 @@ class Site:
         self.home = self.home.as_published()
 
     def names(self) -> Iterator[str]:
-        """Of all pages and files."""
-        yield INDEX
-        made = read_pages(self.home) if self.home.warehouse.exists() else {}
-        yield from made
-        yield from (name for name in self._stored() if name not in made and name != INDEX)
+        """Yield the names of all pages and files: the overview, then the newest report first."""
+        pages = dict.fromkeys([INDEX, *self._report_ids()])
+        yield from pages
+        yield from (name for name in self._stored() if name not in pages)
 
     def read(self, name: str) -> bytes:
         """The content of a page or file.
@@ -66,7 +61,7 @@ class Site:
         Raises:
             FileNotFoundError: there is none of this name.
         """
-        if not self._is_ours(name):
+        if not self._is_page_name(name):
             raise FileNotFoundError(name)
         if name == INDEX or name.endswith(".html"):
             # One at a time, since each takes what memory a session may have.
@@ -80,9 +75,9 @@ class Site:
 
     def _stored(self) -> Iterator[str]:
         names = (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
-        return filter(self._is_ours, names)
+        return filter(self._is_page_name, names)
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_page_name(self, name: str) -> bool:
         """Whether this can be the name of a page. A link to a file elsewhere is none: it would be shown to anybody."""
         if not name.isprintable() or "\\" in name or ".." in name.split("/"):
             return False
@@ -92,21 +87,29 @@ class Site:
         # Path.resolve raises where links go round.
         return Path(os.path.realpath(pages / name)).is_relative_to(os.path.realpath(pages))
 
-    def _page(self, name: str) -> bytes | None:
-        """A page that is made from the tables; None if there is none of this name."""
+    def _report_ids(self) -> dict[str, str]:
+        """Return the id of every report by the file of its page, the newest first."""
         if not self.home.warehouse.exists():
-            return self._overview() if name == INDEX else None
-        if (state := read_state(self.home)) != self._state:
-            self._state, self._made = state, {}
+            return {}
+        return {report_file(*file_parts): report_id for report_id, *file_parts in self.home.rows(_SQL["pages"])}
+
+    def _page(self, name: str) -> bytes | None:
+        """Return a page that is made from the tables; None if there is none of this name."""
         if name == INDEX:
             return self._overview()
-        if name not in self._made:
-            report_id = read_pages(self.home).get(name)
+        if not self.home.warehouse.exists():
+            return None
+        [state] = self.home.rows(_SQL["state"])
+        if state != self._state:
+            self._state = state
+            self._pages = {}
+        if name not in self._pages:
+            report_id = self._report_ids().get(name)
             if report_id is None:
                 return None
             html = render(report_page(self.home, report_id)).encode("utf-8", "replace")
-            self._made = dict([*self._made.items(), (name, html)][-_MOST_KEPT:])
-        return self._made[name]
+            self._pages = dict([*self._pages.items(), (name, html)][-_MAX_PAGES:])
+        return self._pages[name]
 
     def _overview(self) -> bytes:
         overview = build_overview(self.home)
@@ -129,8 +132,6 @@ def report_page(home: Home, report_id: str) -> Page:
             # Reports that cannot be compared may have a verdict.
             with suppress(UserError):
                 pairs += compared_for(home, gated)
-    olds = [pair.old for pair in pairs] or [
-        other_id for other_id in read_made_together(home, report_id) if other_id != report_id
-    ]
+    olds = [pair.old for pair in pairs] or [old_id for (old_id,) in home.rows(_SQL["made_together"], [report_id])]
     page = build_page(home, [*olds, report_id], comparisons=pairs, gates=gates)
     return replace(page, overview=f"../{INDEX}")

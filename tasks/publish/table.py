@@ -102,9 +102,10 @@ class Table:
         }
         rows = []
         for row in self.rows:
-            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            cells = list(map(_as_cell, row))
             for column, target in column_under.items():
-                if (text := str(cells[column])) != NONE:
+                text = str(cells[column])
+                if text != NONE:
                     above = self.head.index(target)
                     below = (*cells[above].below, f"{text} {self.head[column]}")
                     cells[above] = replace(cells[above], below=below)
@@ -116,9 +117,9 @@ class Table:
 
         Releases and rules give columns their names; one that has the name of a column before it is numbered.
         """
-        names = [
-            f"{name} ({column + 1})" if name in self.head[:column] else name for column, name in enumerate(self.head)
-        ]
+        names: list[str] = []
+        for name in self.head:
+            names.append(f"{name} ({len(names) + 1})" if name in self.head[: len(names)] else name)
         return [dict(zip(names, map(str, row), strict=True)) for row in self.rows]
 
     def markdown(self) -> str:
@@ -130,7 +131,11 @@ class Table:
         )
 
 
-def _markdown(cell: Cell | str) -> str:
-    # What follows a number is ours.
-    text, more = (cell.text, cell.more) if isinstance(cell, Cell) else (cell, "")
-    return f"{literal(visible(text))} {more}".rstrip()
+def _as_cell(cell: Cell | str) -> Cell:
+    return cell if isinstance(cell, Cell) else Cell(cell)
+
+
+def _markdown(text: Cell | str) -> str:
+    # What follows a number is ours
+    cell = _as_cell(text)
+    return f"{literal(visible(cell.text))} {cell.more}".rstrip()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import FieldComparison
-from answerkey.metrics_core.decide.intervals import Estimate
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
 from answerkey.metrics_core.metrics.label import LABEL
-from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
+from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import (
     HUMAN,
@@ -26,14 +25,18 @@ from answerkey.tasks.publish.text import (
     percent,
     rule_number,
     signed,
+    total,
 )
 from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
 if TYPE_CHECKING:
+    from answerkey.metrics_core.decide.agreement import Threshold
+    from answerkey.metrics_core.decide.intervals import Estimate
+    from answerkey.metrics_core.decide.ppi import PredictionPowered
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.gate.calibrate import Calibration
 
-Named = Mapping[str, Report]
+ByRelease = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
 Row = Sequence[Cell | str]
 _INTERVAL = "95 % interval"
@@ -46,16 +49,22 @@ _TESTS = {
 }
 
 
+def reports_by_release(reports: Sequence[Report]) -> ByRelease:
+    """Return reports on one data set by the names of their releases."""
+    names = labels(reports)
+    return {names[report.report_id]: report for report in reports}
+
+
 def report_scores(report: Report, names: Sequence[str]) -> Table:
     """Show the fields `names` of one report, each with its mean, its interval, and how many answers it has scored."""
-    scores = [score for name in names if (score := report.score(name))]
-    rows = [
-        (
-            score.name, number(score.mean), ends(score.ci_low, score.ci_high),
-            f"{score.n_scored:,}/{score.n_total:,}", count(score.n_clusters), count(score.n_failed or None),
-        )
-        for score in scores
-    ]  # fmt: skip
+    scores = list(filter(None, map(report.score, names)))
+    rows = []
+    for score in scores:
+        n_scored = f"{score.n_scored:,}/{score.n_total:,}"
+        interval = ends(score.ci_low, score.ci_high)
+        n_clusters = count(score.n_clusters)
+        n_failed = count(score.n_failed or None)
+        rows.append((score.name, number(score.mean), interval, n_scored, n_clusters, n_failed))
     head = ("metric", "mean", _INTERVAL, "scored/total", "clusters", "failed")
     table = Table(f"{report.release} on {report.dataset}", head, rows, groups=[score.metric for score in scores])
     return table.without_empty("clusters", "failed")
@@ -65,29 +74,28 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
     """Show the fields `names` of reports on one data set: of several with a column for each report."""
     if len(reports) == 1:
         return report_scores(reports[0], names)
-    label_by_id = labels(reports)
-    named = {label_by_id[report.report_id]: report for report in reports}
+    by_release = reports_by_release(reports)
     title = f"{len(reports)} releases on {reports[0].dataset}: mean [{_INTERVAL}]"
-    return scores(title, named, names, list(counts(named)))
+    return scores(title, by_release, names, list(counts(by_release)))
 
 
-def scores(title: str, named: Named, names: Sequence[str], last_rows: Sequence[Row] = ()) -> Table:
+def scores(title: str, by_release: ByRelease, names: Sequence[str], footer: Sequence[Row] = ()) -> Table:
     """Show the fields `names` with a column for each report, and below them rows about whole reports."""
-    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in named.values())) for name in names]
+    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in by_release.values())) for name in names]
     metrics = [name.partition(".")[0] for name in names]
     # A line between metrics, unless each has a single field
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
-    groups = [*groups, *("reports" for _ in last_rows)]
-    return Table(title, ("metric", *named), [*rows, *last_rows], groups=groups, each=True)
+    groups = [*groups, *("reports" for _ in footer)]
+    return Table(title, ("metric", *by_release), [*rows, *footer], groups=groups, each=True)
 
 
-def counts(named: Named) -> Iterator[Row]:
+def counts(by_release: ByRelease) -> Iterator[Row]:
     """Count the answers of each report that have labels and scores, and the clusters they are in.
 
     The counts are those of the metric that covers least: a table may not look more complete than its weakest row.
     Human labels stand apart: an answer without a label is no failure.
     """
-    reports = list(named.values())
+    reports = list(by_release.values())
     if any(score.metric == LABEL for report in reports for score in report.overall):
         yield "labelled/total", *(_coverage(report, labels=True) for report in reports)
     yield "scored/total", *(_coverage(report) for report in reports)
@@ -117,10 +125,10 @@ def _mean(score: Score | None) -> Cell:
     return estimate(score.mean, score.ci_low, score.ci_high)
 
 
-def agreements(named: Named, primary: str) -> Table:
+def agreements(by_release: ByRelease, primary: str) -> Table:
     """Show how far the scores that came with the answers agree with the field `primary`, where both are 0 or 1."""
     rows = []
-    for release, report in named.items():
+    for release, report in by_release.items():
         for pair in report.manifest.get("given", {}).get("agreements", ()):
             if pair["field"] == primary:
                 agree = percent(pair["same"] / pair["n"])
@@ -140,46 +148,47 @@ def _short(sample_id: str) -> str:
     return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
-def slices(named: Named, name: str, most: int | None = None) -> Table:
+def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> Table:
     """Show METRIC.FIELD `name` by slice, with a column for each report.
 
     Args:
-        most: how many values of a column are shown, those with most answers; None: all.
+        max_values: how many values of a column are shown, those with most answers; None: all.
     """
-    # The scores of each slice, by slice column
-    by_slice = [{score.slice: score for score in report.scores if score.name == name} for report in named.values()]
-    columns: dict[str, list[tuple[str, list[Score | None]]]] = {}
-    for slice_ in dict.fromkeys(slice_ for scores in by_slice for slice_ in scores if slice_ != ALL):
-        scores_of_slice = [scores.get(slice_) for scores in by_slice]
-        columns.setdefault(slice_.partition("=")[0], []).append((slice_, scores_of_slice))
+    # The scores of each slice, a place for each report
+    by_slice: dict[str, list[Score | None]] = {}
+    for index, report in enumerate(by_release.values()):
+        for score in report.scores:
+            if score.name == name and score.slice != ALL:
+                by_slice.setdefault(score.slice, [None] * len(by_release))[index] = score
 
     # The largest slices of each column, in the order of their sizes if some are left out
-    lines: list[tuple[str, list[Score | None]]] = []
-    for column_lines in columns.values():
-        largest = sorted(column_lines, key=lambda line: -max(score.n_total for score in line[1] if score))[:most]
-        lines += column_lines if len(largest) == len(column_lines) else largest
-    n_left_out = sum(map(len, columns.values())) - len(lines)
+    sizes = {slice_: max(score.n_total for score in scores if score) for slice_, scores in by_slice.items()}
+    columns = {slice_: slice_.partition("=")[0] for slice_ in by_slice}
+    displayed: list[str] = []
+    for column in dict.fromkeys(columns.values()):
+        column_slices = [slice_ for slice_ in by_slice if columns[slice_] == column]
+        if max_values and len(column_slices) > max_values:
+            column_slices = sorted(column_slices, key=lambda slice_: -sizes[slice_])[:max_values]
+        displayed += column_slices
 
     # Their means, and how many answers and clusters these are of
-    is_clustered = any(score and score.n_clusters for _, slice_scores in lines for score in slice_scores)
+    is_clustered = any(score and score.n_clusters for slice_ in displayed for score in by_slice[slice_])
     count_names = ["n_scored", "n_clusters"] if is_clustered else ["n_scored"]
     rows: list[Row] = []
-    for slice_, slice_scores in lines:
-        counts = [
-            _counts_in_short([count(getattr(score, name, None)) for score in slice_scores]) for name in count_names
-        ]
-        rows.append((slice_, *map(_mean, slice_scores), *counts))
+    for slice_ in displayed:
+        scores = by_slice[slice_]
+        counts = []
+        for count_name in count_names:
+            numbers = [count(getattr(score, count_name, None)) for score in scores]
+            # One count if all releases agree, else one for each of them
+            counts.append(" / ".join(numbers if len(set(numbers)) > 1 else numbers[:1]))
+        rows.append((slice_, *map(_mean, scores), *counts))
     notes = []
-    if n_left_out:
+    if n_left_out := len(by_slice) - len(displayed):
         notes.append(f"The largest values of each column; {n_left_out:,} smaller ones are in the warehouse.")
-    head = ("slice", *named, *(count_name.removeprefix("n_") for count_name in count_names))
-    groups = [slice_.partition("=")[0] for slice_, _ in lines]
+    head = ("slice", *by_release, *(count_name.removeprefix("n_") for count_name in count_names))
+    groups = [columns[slice_] for slice_ in displayed]
     return Table(f"{name} by slice: mean [{_INTERVAL}]", head, rows, groups=groups, each=True, notes=notes)
-
-
-def _counts_in_short(counts: Sequence[str]) -> str:
-    """Show one count if all releases agree, else one for each of them."""
-    return " / ".join(counts if len(set(counts)) > 1 else counts[:1])
 
 
 def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection[str] = ()) -> Table:
@@ -190,35 +199,57 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
     """
     is_sliced = any(row.slice != ALL for row in rows)
     has_several_fields = is_sliced and len({row.name for row in rows}) > 1
-    names = [row.slice if is_sliced else row.name for row in rows]
-    if has_several_fields:
-        names = [f"{row.name}, {row.slice}" for row in rows]
-    head = (
-        "slice" if is_sliced else "field", "samples", "clusters", "old", "new",
-        f"difference [{_INTERVAL}]", HUMAN, "p adjusted", "finding",
-        "detectable", "needed", "fixed/broken",
-    )  # fmt: skip
-    cells = [
-        (
-            name, Cell(f"{row.n_common:,}", below=one_sided(row)), count(row.n_clusters), number(row.old),
-            number(row.new), estimate(row.difference, row.low, row.high, signed),
-            estimate(row.people, row.people_low, row.people_high, signed),
-            Cell(chance(row.p_adjusted), below=(_TESTS.get(row.test, row.test),) if row.test else ()),
-            Cell(finding(row), kind="not compared", below=(MOVES_WITH_LENGTH,)) if row.name in doubtful
-            else Cell(finding(row), kind=row.finding or "not compared"),
-            Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()), needed(row) or NONE, fixed(row),
+    cells: list[Row] = []
+    groups = []
+    for row in rows:
+        # What the row is about, and the group that it is in
+        subject = row.name
+        group = row.metric
+        if has_several_fields:
+            subject = f"{row.name}, {row.slice}"
+            group = row.name
+        elif is_sliced:
+            subject = row.slice
+            group = row.slice.partition("=")[0]
+        groups.append(group)
+
+        shown = Cell(finding(row), kind=row.finding or "not compared")
+        if row.name in doubtful:
+            shown = replace(shown, kind="not compared", below=(MOVES_WITH_LENGTH,))
+
+        # What stands below the numbers on the page
+        test = (_TESTS.get(row.test, row.test),) if row.test else ()
+        cells.append(
+            (
+                subject,
+                Cell(f"{row.n_common:,}", below=one_sided(row)),
+                count(row.n_clusters),
+                number(row.old),
+                number(row.new),
+                estimate(row.difference, row.low, row.high, signed),
+                estimate(row.people, row.people_low, row.people_high, signed),
+                Cell(chance(row.p_adjusted), below=test),
+                shown,
+                Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()),
+                needed(row) or NONE,
+                NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}",
+            )
         )
-        for name, row in zip(names, rows, strict=True)
-    ]  # fmt: skip
-    groups = [row.slice.partition("=")[0] if is_sliced else row.metric for row in rows]
-    if has_several_fields:
-        groups = [row.name for row in rows]
+
+    # Columns without a number in any row are left out
+    head = (
+        "slice" if is_sliced else "field", "samples", "clusters", "old", "new", f"difference [{_INTERVAL}]", HUMAN,
+        "p adjusted", "finding", "detectable", "needed", "fixed/broken",
+    )  # fmt: skip
     table = Table(
-        title, head, cells, left=["finding"],
+        title,
+        head,
+        cells,
+        left=["finding"],
         wrapped={"finding": 10},
         groups=groups,
         under={"clusters": "samples", "needed": "detectable"},
-    )  # fmt: skip
+    )
     return table.without_empty("clusters", HUMAN, "detectable", "needed", "fixed/broken")
 
 
@@ -230,22 +261,81 @@ def needed(row: FieldComparison) -> str:
     return f"~{rounded(row.needed, 1):,}" if row.needed and row.finding == NOT_SHOWN else ""
 
 
-def fixed(row: FieldComparison) -> str:
-    """Count the samples that went from 0 to 1, and from 1 to 0."""
-    return NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}"
-
-
 def one_sided(row: FieldComparison) -> tuple[str, ...]:
     """Count the rows that have a number in one of the releases only, and say what they are in the other."""
+    sides = (("only old", row.n_only_old, row.missing_new), ("only new", row.n_only_new, row.missing_old))
     lines = []
-    for name, n, missing in (
-        ("only old", row.n_only_old, row.missing_new),
-        ("only new", row.n_only_new, row.missing_old),
-    ):
+    for side, n, missing in sides:
         reasons = ", ".join(f"{n_missing:,} {reason}" for reason, n_missing in missing.items())
         if n:
-            lines.append(f"{name} {n:,}" + (f" ({reasons})" if reasons else ""))
+            lines.append(f"{side} {n:,} ({reasons})" if reasons else f"{side} {n:,}")
     return tuple(lines)
+
+
+def differences(pair: Comparison, primary: str) -> list[Table]:
+    """The fields on all samples, then the slices of the field that decides, then those of all others."""
+    sliced = [row for row in pair.rows if row.slice != ALL]
+    parts = {
+        "Differences, all samples": pair.overall,
+        f"{primary} by slice": [row for row in sliced if row.name == primary],
+        "Other metrics by slice": [row for row in sliced if row.name != primary],
+    }
+    return [comparison(title, rows, confounded(pair)) for title, rows in parts.items() if rows]
+
+
+def coverage(by_release: ByRelease, names: Sequence[str]) -> Table:
+    """How many rows of each release have a score in each metric, and between which bounds the mean lies without gaps.
+
+    The bounds are the mean if every row that failed or was skipped had the lowest, or the highest, value.
+    """
+    rows = []
+    for name in names:
+        for label, report in by_release.items():
+            if score := report.score(name):
+                n_scored = f"{score.n_scored:,}/{score.n_total:,}"
+                unscored = map(count, (score.n_failed, score.n_undefined, score.n_skipped))
+                bounds = ends(score.bound_low, score.bound_high)
+                rows.append((name, label, n_scored, percent(score.coverage), *unscored, number(score.mean), bounds))
+    head = ("metric", "release", "scored/total", "coverage", "failed", "undefined", "skipped", "mean", "bounds")
+    return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """What a check of the data found; `release` is None where it was about all of them."""
+
+    rule: str
+    severity: str
+    release: str | None
+    success: bool
+    n_checked: int
+    n_failed: int
+    message: str
+
+
+def checks(title: str, checked: Sequence[CheckSummary]) -> Table:
+    """Checks of the data, with what each found."""
+    rows = [
+        (check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message) for check in checked
+    ]
+    head = ("check", "severity", "found", "checked", "message")
+    return Table(title, head, rows, left=["severity", "message"], wrapped={"message": 36})
+
+
+def versions(reports: Collection[Report]) -> Table:
+    """What each report was made of and with."""
+    rows: list[Row] = [
+        (
+            report.report_id, report.created_at, report.status.lower(),
+            *(Cell(str(text), kind="code") for text in (
+                report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"],
+                report.run_id,
+            )),
+        )
+        for report in reports
+    ]  # fmt: skip
+    head = ("report", "made", "status", "data set", "answers", "scoring code", "seed", "run")
+    return Table("Versions and hashes", head, rows, left=head)
 
 
 def rules(title: str, verdict: Verdict) -> Table:
@@ -260,26 +350,27 @@ def rules(title: str, verdict: Verdict) -> Table:
 
 def history(title: str, moments: Sequence[ReportPoint]) -> Table:
     """Show a field in every report of a data set."""
-    rows = [
-        (
-            f"{point.release} v{point.version}", point.created_at, Cell(point.dataset_version, kind="code"),
-            point.status.lower(), number(point.mean), ends(point.low, point.high),
-            f"{point.n_scored:,}/{point.n_total:,}", str(point.methods),
-        )
-        for point in moments
-    ]  # fmt: skip
+    rows = []
+    for point in moments:
+        report = f"{point.release} v{point.version}"
+        n_scored = f"{point.n_scored:,}/{point.n_total:,}"
+        dataset = Cell(point.dataset_version, kind="code")
+        interval = ends(point.low, point.high)
+        scores = number(point.mean), interval, n_scored, str(point.methods)
+        rows.append((report, point.created_at, dataset, point.status.lower(), *scores))
     head = ("report", "made (UTC)", "data set", "status", "mean", _INTERVAL, "scored", "method")
     table = Table(title, head, rows, left=head[1:4], wrapped={"report": 16})
-    return table if len({point.methods for point in moments}) > 1 else table.without("method")
+    methods = {point.methods for point in moments}
+    return table if len(methods) > 1 else table.without("method")
 
 
 def agreement(calibration: Calibration) -> Table:
     """Show how far a metric agrees with human labels, over all releases and in each of them."""
     rows: list[Row] = []
     for part in calibration.parts:
-        agreed, threshold = part.agreement, part.threshold
+        agreed = part.agreement
         cells = [getattr(agreed, name, None) for name in ("kappa", "ac1", "sensitivity", "specificity", "bias")]
-        cells += [part.auroc, threshold and Estimate(threshold.value, threshold.interval)]
+        cells += [part.auroc, part.threshold]
         rows.append((part.release or "all", f"{part.n:,}", *map(estimated, cells)))
     head = ("release", "n", "kappa", "AC1", "sensitivity", "specificity", "bias", "AUROC", "threshold")
     table = Table(f"{calibration.name} against human labels ({calibration.labels})", head, rows)
@@ -291,13 +382,13 @@ def corrected(calibration: Calibration) -> Table:
     rows = []
     for mean in calibration.corrected:
         by_labels = mean.corrected
-        estimates = estimated(mean.raw), estimated(Estimate(by_labels.value, by_labels.interval))
+        estimates = estimated(mean.raw), estimated(by_labels)
         rows.append((mean.release, *estimates, f"{by_labels.labelled:,}", f"{by_labels.unlabelled:,}"))
     title = "mean of each release, raw and corrected for these errors (PPI++)"
     return Table(title, ("release", "raw", "corrected", "labelled", "scored only"), rows)
 
 
-def estimated(value: Estimate | None) -> Cell:
+def estimated(value: Estimate | PredictionPowered | Threshold | None) -> Cell:
     """Show an estimate with both ends of its interval, if it has one."""
     if value is None:
         return Cell(NONE)
@@ -306,18 +397,13 @@ def estimated(value: Estimate | None) -> Cell:
 
 def costs(title: str, estimates: Sequence[Cost]) -> Table:
     """Show what a run would ask models, by metric and in all."""
-    from answerkey.metrics_core.llm.cost import Cost, total_usd
-
-    names = ("calls", "in_ledger", "tokens_in", "tokens_out")
-    sums = {name: sum(getattr(cost, name) for cost in estimates) for name in names}
-    total = Cost("total", samples=0, **sums, cost_usd=total_usd(estimates))
-    rows = [
-        (
-            cost.metric, "" if cost is total else count(cost.samples), f"{cost.calls:,}", f"{cost.in_ledger:,}",
-            f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}", dollars(cost.cost_usd),
-        )
-        for cost in (*estimates, total)
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for cost in (*estimates, total(estimates)):
+        n_tokens = f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}"
+        n_calls = f"{cost.calls:,}", f"{cost.in_ledger:,}"
+        rows.append((cost.metric, count(cost.samples), *n_calls, n_tokens, dollars(cost.cost_usd)))
+    # The metrics are about the same samples
+    rows[-1] = ("total", "", *rows[-1][2:])
     head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
     return Table(title, head, rows, groups=[*("metric" for _ in estimates), "total"])
 

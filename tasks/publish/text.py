@@ -90,7 +90,9 @@ def signed(value: float | None, *marks: float) -> str:
     if value is None:
         return NONE
     size = f"{abs(value):.{decimals(value, *marks, 0.0)}f}"
-    return size if float(size) == 0 else f"{'+' if value > 0 else '-'}{size}"
+    if float(size) == 0:
+        return size
+    return f"+{size}" if value > 0 else f"-{size}"
 
 
 def points(value: float, *marks: float) -> str:
@@ -102,29 +104,33 @@ def points(value: float, *marks: float) -> str:
     return f"{100 * value + 0.0:+.{max(1, decimals(value, *marks, 0.0) - 2)}f}"
 
 
-def drawn(
+def plot_line(
     value: float | None, low: float | None, high: float | None, axis: tuple[float, float], marks: Mapping[float, str]
 ) -> str:
     """A value with its interval as one line of characters, and marks at other places of the axis.
 
-    >>> drawn(0.14, 0.08, 0.2, axis=(-0.03, 0.2), marks={-0.03: "┊", 0.0: "│"})
+    >>> plot_line(0.14, 0.08, 0.2, axis=(-0.03, 0.2), marks={-0.03: "┊", 0.0: "│"})
     '┊   │          ├───────●───────┤'
-    >>> drawn(0.01, -0.04, 0.07, axis=(-0.04, 0.07), marks={-0.03: "┊", 0.0: "│"})
+    >>> plot_line(0.01, -0.04, 0.07, axis=(-0.04, 0.07), marks={-0.03: "┊", 0.0: "│"})
     '├──┊───────│──●────────────────┤'
     """
     start, end = axis
     cells = [" "] * PLOT
 
-    def place(at: float) -> int:
-        return round((at - start) / ((end - start) or 1.0) * (PLOT - 1))
+    def column(position: float) -> int:
+        return round((position - start) / ((end - start) or 1.0) * (PLOT - 1))
 
+    # Later characters are drawn over earlier ones: the interval, the marks, the value
     if low is not None and high is not None:
-        cells[place(low) : place(high) + 1] = "─" * (place(high) - place(low) + 1)
-        cells[place(low)], cells[place(high)] = "├", "┤"
-    for at, mark in marks.items():
-        cells[place(at)] = mark
+        left = column(low)
+        right = column(high)
+        cells[left : right + 1] = "─" * (right - left + 1)
+        cells[left] = "├"
+        cells[right] = "┤"
+    for position, mark in marks.items():
+        cells[column(position)] = mark
     if value is not None:
-        cells[place(value)] = "●"
+        cells[column(value)] = "●"
     return "".join(cells)
 
 
@@ -142,19 +148,17 @@ def rule_number(rule: str) -> Callable[[float | None], str]:
     return number if _LEVELS.match(rule) else signed
 
 
-def verdict_drawn(verdict: Verdict, margin: float) -> str:
+def verdict_plot(verdict: Verdict, margin: float) -> str:
     """The interval that decides beside zero and the largest loss that is accepted, in one line; empty without one."""
     rule = verdict.rules[0] if verdict.rules else None
     if rule is None or rule.value is None or rule.low is None or rule.high is None:
         return ""
-    if rule_number(rule.rule) is number:
-        line = drawn(
-            rule.value, rule.low, rule.high, axis=(min(rule.low, margin), max(rule.high, margin)), marks={margin: "┊"}
-        )
+    is_level = rule_number(rule.rule) is number
+    marks = {margin: "┊"} if is_level else {-margin: "┊", 0.0: "│"}
+    axis = (min(rule.low, *marks), max(rule.high, *marks))
+    line = plot_line(rule.value, rule.low, rule.high, axis=axis, marks=marks)
+    if is_level:
         return f"{line}   ┊ {number(margin)}, the limit   ● {number(rule.value)}"
-    marks = {-margin: "┊", 0.0: "│"}
-    axis = min(rule.low, -margin), max(rule.high, 0.0)
-    line = drawn(rule.value, rule.low, rule.high, axis=axis, marks=marks)
     accepted = f"┊ {signed(-margin)}, the accepted loss   " if margin else ""
     return f"{line}   {accepted}│ no difference   ● {signed(rule.value)}"
 
@@ -184,19 +188,21 @@ def samples(n: int, clusters: int | None = None) -> str:
     >>> samples(1618), samples(15, 5)
     ('1,618 samples', '15 samples in 5 clusters')
     """
-    return _counted(n, "sample") + (f" in {_counted(clusters, 'cluster')}" if clusters else "")
+    return counted(n, "sample") + (f" in {counted(clusters, 'cluster')}" if clusters else "")
 
 
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def counted(n: int, noun: str) -> str:
+    """Return a number with what is counted: 1 call, 2,000 calls."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def finding(row: FieldComparison) -> str:
     """Better, worse, or not shown to differ, with the reason where the interval does not tell; or why there is none."""
     if row.finding == NOT_SHOWN and row.low is not None and not row.low <= 0 <= (row.high or 0.0):
-        least = row.low_with_unanswered
-        unanswered = least is not None and least <= 0 < (row.difference or 0.0)
-        return f"{NOT_SHOWN} ({'unanswered count as wrong' if unanswered else 'by p adjusted'})"
+        lowest = row.low_with_unanswered
+        if lowest is not None and lowest <= 0 < (row.difference or 0.0):
+            return f"{NOT_SHOWN} (unanswered count as wrong)"
+        return f"{NOT_SHOWN} (by p adjusted)"
     return row.finding or f"not compared: {row.note}"
 
 
@@ -210,86 +216,88 @@ def first_is_old(old: str, new: str) -> str:
 
 
 def headline(comparison: Comparison, primary: str, verdict: Verdict | None = None) -> str:
-    """What is shown about the field `primary`; without its numbers beside a verdict, whose sentence has them."""
+    """Say what is shown about the field `primary`; without its numbers beside a verdict, whose sentence has them."""
     row = comparison.row(primary)
     if row is None:
-        shown = f"{comparison.new} and {comparison.old} share no number of {primary}."
+        sentence = f"{comparison.new} and {comparison.old} share no number of {primary}."
     else:
-        # How many samples it takes is for the gate to say, where there is one.
-        unseen = "" if verdict or row.finding != NOT_SHOWN else _unseen(row)
-        shown = _shown(comparison, row, numbers=verdict is None) + unseen
-    return " ".join([*by_people(comparison, row, verdict), shown])
+        sentence = _difference_sentence(comparison, row, beside_verdict=verdict is not None)
+    return " ".join([*by_people(comparison, row, verdict), sentence])
 
 
 def by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
-    """The difference in human labels beside another primary field: if significant, of all samples, or deciding."""
+    """Say what the difference in human labels is, if it is significant, of all samples, or decides."""
+    # The labels are a field of their own
+    old = comparison.old
+    new = comparison.new
     if verdict is None or verdict.basis != "people and judge":
         for row in comparison.overall:
             if row.metric != "label" or row is decisive or row.difference is None:
                 continue
-            found = row.finding in ("better", "worse")
-            if found or (decisive and row.n_common == decisive.n_common):
-                finding = f"is {row.finding} than" if found else _NO_FINDING
-                yield (
-                    f"By human labels, {comparison.new} {finding} {comparison.old}: "
-                    f"{signed(row.difference)} (95 % interval {ends(row.low, row.high, signed)}, "
-                    f"{samples(row.n_common)})."
-                )
+            is_significant = row.finding in ("better", "worse")
+            if is_significant or (decisive and row.n_common == decisive.n_common):
+                finding = f"is {row.finding} than" if is_significant else _NO_FINDING
+                interval = f"95 % interval {ends(row.low, row.high, signed)}, {samples(row.n_common)}"
+                yield f"By human labels, {new} {finding} {old}: {signed(row.difference)} ({interval})."
                 return
     # Labels that a policy does not name are not known to be drawn at random
     elif decisive and decisive.people is not None and decisive.people_low is not None:
-        finding = f"is {'better' if decisive.people > 0 else 'worse'} than"
+        finding = "is better than" if decisive.people > 0 else "is worse than"
         if decisive.people_low <= 0 <= (decisive.people_high or 0.0):
             finding = _NO_FINDING
+        interval = f"95 % interval {ends(decisive.people_low, decisive.people_high, signed)}"
         yield (
-            f"By human labels of {decisive.n_labelled:,} samples, which correct {decisive.name}, {comparison.new} "
-            f"{finding} {comparison.old}: {signed(decisive.people)} (95 % interval "
-            f"{ends(decisive.people_low, decisive.people_high, signed)})."
+            f"By human labels of {decisive.n_labelled:,} samples, which correct {decisive.name}, {new} {finding} "
+            f"{old}: {signed(decisive.people)} ({interval})."
         )
 
 
-def _shown(comparison: Comparison, row: FieldComparison, *, numbers: bool) -> str:
-    old, new = comparison.old, comparison.new
+def _difference_sentence(comparison: Comparison, row: FieldComparison, *, beside_verdict: bool) -> str:
+    """Say whether the new release is better or worse in a field; where that is not shown, why."""
+    old = comparison.old
+    new = comparison.new
     if row.finding is None:
         return f"{new} cannot be compared with {old} in {row.name}: {row.note}."
-    span = "no interval" if row.low is None else f"95 % interval {ends(row.low, row.high, signed)}"
-    size = f"{signed(row.difference)}, {span}, {samples(row.n_common, row.n_clusters)}"
-    went = f": {row.name} went from {number(row.old)} to {number(row.new)} ({size})." if numbers else f" in {row.name}."
+    numbers = f" in {row.name}."
+    if not beside_verdict:
+        interval = "no interval" if row.low is None else f"95 % interval {ends(row.low, row.high, signed)}"
+        size = f"{signed(row.difference)}, {interval}, {samples(row.n_common, row.n_clusters)}"
+        numbers = f": {row.name} went from {number(row.old)} to {number(row.new)} ({size})."
     if row.finding != NOT_SHOWN:
-        return f"{new} is {row.finding} than {old}{went}"
-    return f"No difference between {new} and {old} is shown{went}{_why(comparison, row)}"
+        return f"{new} is {row.finding} than {old}{numbers}"
 
-
-def _why(comparison: Comparison, row: FieldComparison) -> str:
-    """Why a difference is not shown."""
+    # Why it is not shown
+    lowest = row.low_with_unanswered
     if row.low is None or row.high is None:
-        return ""
-    if row.low <= 0 <= row.high:
-        return " The interval contains 0."
-    least = row.low_with_unanswered
-    if least is not None and least <= 0 < (row.difference or 0.0):
-        return (
-            f" With the lowest score for the {_counted(row.n_unanswered, 'sample')} that {comparison.new} did not "
-            f"answer, the interval begins at {signed(least)}."
+        reason = ""
+    elif row.low <= 0 <= row.high:
+        reason = " The interval contains 0."
+    elif lowest is not None and lowest <= 0 < (row.difference or 0.0):
+        reason = (
+            f" With the lowest score for the {counted(row.n_unanswered, 'sample')} that {new} did not "
+            f"answer, the interval begins at {signed(lowest)}."
         )
-    return f" The p-value, adjusted for everything that was compared, is {chance(row.p_adjusted)}."
+    else:
+        reason = f" The p-value, adjusted for everything that was compared, is {chance(row.p_adjusted)}."
+    # How many samples it takes is for the gate to say, where there is one
+    needed = "" if beside_verdict else _needed(row)
+    return f"No difference between {new} and {old} is shown{numbers}{reason}{needed}"
 
 
-def _unseen(row: FieldComparison) -> str:
-    """How many samples the observed difference needs, or else the minimum detectable effect, or why there is none."""
+def _needed(row: FieldComparison) -> str:
+    """Say how many samples the observed difference needs, or else the minimum detectable effect, or why there is none.
+
+    The range begins with as few samples as it would need if it were as large as its interval allows.
+    """
     if row.mde_note:
         return f" {row.mde_note[:1].upper()}{row.mde_note[1:]}."
     if row.needed:
-        return f" {_needed_range(row)} would show a difference of this size with a power of 80 %."
+        largest = max(abs(row.low or 0.0), abs(row.high or 0.0))
+        fewest = rounded(row.needed * ((row.difference or 0.0) / largest) ** 2, 1) if largest else 0
+        from_fewest = f", anything from {fewest:,} up," if 0 < fewest < row.needed else ""
+        n = f"{rounded(row.needed, 1):,} samples{from_fewest}"
+        return f" Roughly {n} would show a difference of this size with a power of 80 %."
     return f" These samples show a difference of {number(row.mde)} with a power of 80 %." if row.mde is not None else ""
-
-
-def _needed_range(row: FieldComparison) -> str:
-    """How many samples the observed difference needs, and how few if it were as large as its interval allows."""
-    largest = max(abs(row.low or 0.0), abs(row.high or 0.0))
-    least = rounded((row.needed or 0) * ((row.difference or 0.0) / largest) ** 2, 1) if largest else 0
-    anything = f", anything from {least:,} up," if 0 < least < (row.needed or 0) else ""
-    return f"Roughly {rounded(row.needed or 0, 1):,} samples{anything}"
 
 
 def undetectable(comparison: Comparison) -> Iterator[str]:
@@ -301,27 +309,34 @@ def undetectable(comparison: Comparison) -> Iterator[str]:
     yield from (f"{', '.join(names)}: {note}" for note, names in fields.items())
 
 
-def only_one(comparison: Comparison) -> Iterator[str]:
-    """Which fields have samples with a number in one report only, and what these are in the other.
+def doubts(comparison: Comparison) -> Iterator[str]:
+    """Yield why reports cannot be compared, what to know of the comparison, and which fields have one-sided samples.
 
-    Samples that the other report does not have at all are in the warnings of the comparison.
+    Those have a number in one report only. Samples that a report does not have at all are in the warnings.
     """
-    lines: dict[str, list[str]] = {}
+    if comparison.not_comparable:
+        yield comparison.not_comparable
+    yield from comparison.warnings
+
+    # The fields with the same one-sided samples, in one line
+    fields: dict[str, list[str]] = {}
+    old = comparison.old
+    new = comparison.new
     for row in comparison.overall:
-        parts = [
-            f"{sum(counts.values()):,} only in {here}, where {elsewhere} has "
-            + ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
-            for missing, here, elsewhere in (
-                (row.missing_new, comparison.old, comparison.new),
-                (row.missing_old, comparison.new, comparison.old),
-            )
-            if (counts := {reason: n for reason, n in missing.items() if reason != "absent"})
-        ]
-        if parts:
-            lines.setdefault("; ".join(parts), []).append(row.name)
-    for text, names in lines.items():
-        fields = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
-        yield f"{fields}: some samples have a number in one report only: {text}"
+        # Samples with a number in the old or in the new report only
+        sides = []
+        for missing, having, lacking in ((row.missing_new, old, new), (row.missing_old, new, old)):
+            counts = {reason: n for reason, n in missing.items() if reason != "absent"}
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
+            if counts:
+                sides.append(f"{sum(counts.values()):,} only in {having}, where {lacking} has {reasons}")
+        if sides:
+            fields.setdefault("; ".join(sides), []).append(row.name)
+    for sides_text, names in fields.items():
+        field_names = ", ".join(names)
+        if len(names) > 1 and len(names) == len(comparison.overall):
+            field_names = f"all {len(names)} fields"
+        yield f"{field_names}: some samples have a number in one report only: {sides_text}"
 
 
 def human_note(comparison: Comparison) -> str | None:
@@ -349,7 +364,8 @@ def code_block(text: str, language: str = "") -> str:
 
 def what_it_learned(learned: Learned) -> str:
     """What examples from labels change in how far a judge agrees with people."""
-    gain, interval = learned.gain, learned.gain.interval
+    gain = learned.gain
+    interval = learned.gain.interval
     interval_text = f" (95 % interval {interval.low:+.3f} to {interval.high:+.3f})" if interval else ""
     no_gain = (
         "" if interval and interval.low > 0 else ". That is no gain that these labels show: the rubric stays as it is"
@@ -369,36 +385,45 @@ def price(cost: float | None) -> str:
 def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
     """For each judge that the run of a report has asked, its calls, tokens and dollars.
 
-    >>> one = {"judge": "openai/m", "calls": 1200, "tokens_in": 90000, "tokens_out": 4000, "cost_usd": 0.5}
-    >>> spent_on_judges({"judge": {"by_judge": [{**one, "reserved_usd": 0.02}]}})
+    >>> spent = {"judge": "openai/m", "calls": 1200, "tokens_in": 90000, "tokens_out": 4000, "cost_usd": 0.5}
+    >>> spent_on_judges({"judge": {"by_judge": [{**spent, "reserved_usd": 0.02}]}})
     ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, $0.5000 at most ($0.0200 for calls of unknown cost)']
-    >>> spent_on_judges({"judge": {"by_judge": [{**one, "cost_usd": None, "reserved_usd": 0.0}]}})
+    >>> spent_on_judges({"judge": {"by_judge": [{**spent, "cost_usd": None, "reserved_usd": 0.0}]}})
     ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, price unknown']
     """
     lines = []
     for spending in (manifest.get("judge") or {}).get("by_judge") or ():
-        calls = f"{spending['calls']:,} call{'' if spending['calls'] == 1 else 's'}"
         cost = price(spending["cost_usd"])
         if spending["cost_usd"] is not None and spending["reserved_usd"]:
             cost = f"{cost} at most ({dollars(spending['reserved_usd'])} for calls of unknown cost)"
         tokens = f"{spending['tokens_in']:,} tokens sent, {spending['tokens_out']:,} received"
-        lines.append(f"{spending['judge']}: {calls}, {tokens}, {cost}")
+        lines.append(f"{spending['judge']}: {counted(spending['calls'], 'call')}, {tokens}, {cost}")
     return lines
+
+
+def total(estimates: Sequence[Cost]) -> Cost:
+    """Add up costs."""
+    names = ("samples", "calls", "in_ledger", "tokens_in", "tokens_out")
+    sums = {name: sum(getattr(estimate, name) for estimate in estimates) for name in names}
+    return Cost("total", **sums, cost_usd=total_usd(estimates))
 
 
 def what_it_costs(
     models: Sequence[str], limits: CallLimits, estimates: Sequence[Cost], fallbacks: Sequence[str] = ()
 ) -> str:
-    """Which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
-    calls, n_in_ledger = (sum(getattr(estimate, name) for estimate in estimates) for name in ("calls", "in_ledger"))
-    limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
-    limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
-    total = limits.max_cost_total_usd
-    limited += [f"{dollars(total)} a month for all runs together"] if total is not None else []
+    """Say which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
+    cost = total(estimates)
+    limited = []
+    if limits.max_calls is not None:
+        limited.append(f"{limits.max_calls:,} calls")
+    if limits.max_cost_usd is not None:
+        limited.append(dollars(limits.max_cost_usd))
+    if limits.max_cost_total_usd is not None:
+        limited.append(f"{dollars(limits.max_cost_total_usd)} a month for all runs together")
     as_batch = " as a batch" if limits.batch else ""
     return (
-        f"{', '.join(models)} will be asked {calls:,} times ({n_in_ledger:,} replies are in the ledger), about "
-        f"{price(total_usd(estimates))}{as_batch}; limit: {' and '.join(limited) or 'none'}{not_counted(fallbacks)}"
+        f"{', '.join(models)} will be asked {cost.calls:,} times ({cost.in_ledger:,} replies are in the ledger), about "
+        f"{price(cost.cost_usd)}{as_batch}; limit: {' and '.join(limited) or 'none'}{not_counted(fallbacks)}"
     )
 
 

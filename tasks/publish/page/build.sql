@@ -21,25 +21,23 @@ WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
 GROUP BY ALL ORDER BY success, severity, min(rowid)
 
 -- name: agreements
-SELECT metric || '.' || field, release, labels, n, n_unlabelled, report_ids, base_rate, kappa, kappa_low, kappa_high,
-       sensitivity, sensitivity_low, sensitivity_high,
-       specificity, specificity_low, specificity_high,
-       bias, bias_low, bias_high,
-       ceiling_kappa, ceiling_kappa_low, ceiling_kappa_high,
-       raw_mean, raw_mean_low, raw_mean_high,
-       ppi_mean, ppi_mean_low, ppi_mean_high
+-- The newest calibration of each field and release; each estimate with both ends of its interval.
+SELECT metric || '.' || field, release, n, n_unlabelled, report_ids, base_rate,
+       (kappa, kappa_low, kappa_high),
+       (sensitivity, sensitivity_low, sensitivity_high),
+       (specificity, specificity_low, specificity_high),
+       (bias, bias_low, bias_high),
+       (ceiling_kappa, ceiling_kappa_low, ceiling_kappa_high),
+       (raw_mean, raw_mean_low, raw_mean_high),
+       (ppi_mean, ppi_mean_low, ppi_mean_high)
 FROM calibrations
 WHERE signature = ANY($signatures) AND (release IS NULL OR release = ANY($releases))
 QUALIFY row_number() OVER (PARTITION BY metric, field, release ORDER BY created_at DESC, rowid DESC) = 1
 ORDER BY metric, field, release IS NOT NULL, list_position($releases, release)
 
--- name: n_quarantined
-SELECT count(*) FROM quarantine
-WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
-    AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
-
 -- name: quarantine
-SELECT "row", sample_id, release, rule, reason, left(raw, $chars) FROM quarantine
+-- The first refused rows, and how many there are.
+SELECT "row", sample_id, release, rule, reason, left(raw, $chars), count(*) OVER () FROM quarantine
 WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
     AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
 ORDER BY rowid LIMIT $most

@@ -7,8 +7,9 @@ stands in a table beside it; to a screen reader the drawing is one image, and it
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from markupsafe import Markup
@@ -20,7 +21,8 @@ from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.text import signed
 from answerkey.tasks.reports.report import ReportPoint
 
-WIDE, NARROW = 1000, 290
+WIDE = 1000
+NARROW = 290
 """Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
 MOST_SLICES = 14
 """A column with more values than this has a table and no plot."""
@@ -36,58 +38,54 @@ SHAPES = {
 PALETTE = len(SHAPES)
 """How many colours and shapes the page has for releases."""
 
-_ROW, _LOW_ROW, _SLICE_ROW, _HISTORY = 42, 30, 13, 170
+_ROW = 42
+_LOW_ROW = 30
+_SLICE_ROW = 13
+_HISTORY = 170
 """Heights in pixels: of a row with a name above its mark, or beside it, of a histogram, its tallest bar, and so on."""
-_LETTER, _WIDEST_NAME = 7, 400
+_LETTER = 7
+_WIDEST_NAME = 400
 """Widths in pixels: of a letter, about, and of the column of names beside the marks of a wide plot, at most."""
 _VALUE = 46
 """Room for a value to the right of the intervals, where no interval reaches."""
-_PAD, _AXIS = 4, 22
+_PAD = 4
+_AXIS = 22
 _NAME = 15
 """Room for a slanted name below a mark."""
 _TONES: Mapping[str | None, str] = {"better": "var(--better)", "worse": "var(--worse)"}
 
 
-@dataclass(frozen=True, slots=True)
-class Plots:
-    """Every plot of the page, each as an SVG by the screens that it is for: any, or one wide and one narrow.
-
-    Those by name are in the order of the headlines. `decisive` is the last difference of the field that decides.
-    """
-
-    decisive: dict[str, Markup]
-    differences: Sequence[dict[str, Markup]]
-    slices: dict[str, dict[str, Markup]]
-    history: dict[str, dict[str, Markup]]
+Drawings = dict[str, Markup]
+"""A plot as SVG by the screens that it is for: any, or one wide and one narrow. Empty where there is no number."""
 
 
-def plots(page: Page) -> Plots:
-    """Draw everything that the page has numbers for; a plot without a number is empty, or left out by name."""
+def difference_plots(comparison: Comparison, names: Sequence[str]) -> Drawings:
+    """Draw the differences of the fields `names`; see `difference_plot`."""
+    return _by_screen(partial(difference_plot, comparison, names))
+
+
+def slice_plots(page: Page) -> dict[str, Drawings]:
+    """Draw the primary field by the values of each slice column that has few; see `slice_plot`."""
     slices = {score.slice for release in page.releases for score in release.report.scores}
-    small = [
-        column
-        for column in page.slice_columns
-        if sum(slice_.startswith(f"{column}=") for slice_ in slices) <= MOST_SLICES
-    ]
-    return Plots(
-        decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
-        differences=[_two(partial(difference_plot, comparison, page.headlines)) for comparison in page.comparisons],
-        slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
-        history=_named(
-            (name, _two(partial(history_plot, page.history, name)))
-            if name == page.primary
-            else (name, {"any": svg} if (svg := history_plot(page.history, name, NARROW)) else {})
-            for name in page.headlines
-        ),
-    )
+    n_values = Counter(slice_.partition("=")[0] for slice_ in slices)
+    columns = [column for column in page.slice_columns if n_values[column] <= MOST_SLICES]
+    plots = {column: _by_screen(partial(slice_plot, page, column)) for column in columns}
+    return {column: drawings for column, drawings in plots.items() if drawings}
 
 
-def _two(draw: Callable[[int], Markup | None]) -> dict[str, Markup]:
-    return {screen: svg for screen, width in (("wide", WIDE), ("narrow", NARROW)) if (svg := draw(width))}
+def history_plots(history: Sequence[ReportPoint], names: Sequence[str], primary: str = "") -> dict[str, Drawings]:
+    """Draw each of the fields `names` over time, and the `primary` one also for a wide screen; see `history_plot`."""
+    plots = {}
+    for name in names:
+        drawings = _by_screen(partial(history_plot, history, name))
+        if drawings:
+            plots[name] = drawings if name == primary else {"any": drawings["narrow"]}
+    return plots
 
 
-def _named(drawn: Iterable[tuple[str, dict[str, Markup]]]) -> dict[str, dict[str, Markup]]:
-    return {name: plot for name, plot in drawn if plot}
+def _by_screen(draw: Callable[[int], Markup | None]) -> Drawings:
+    drawings = {"wide": draw(WIDE), "narrow": draw(NARROW)}
+    return {screen: svg for screen, svg in drawings.items() if svg}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,6 @@ class _Interval:
     low: float | None
     high: float | None
     name: str = ""
-    label: str = ""
     tone: str = "var(--accent)"
     shape: str = "circle"
     margin: float | None = None
@@ -112,113 +109,127 @@ class _Interval:
 def difference_plot(comparison: Comparison, names: Sequence[str], width: int) -> Markup | None:
     """New - old for the fields `names` over all rows, with intervals; the first with the non-inferiority margin."""
     doubtful = confounded(comparison)
-    rows = [
-        _Interval(
-            row.difference, row.low, row.high,
-            f"{row.name} ({MOVES_WITH_LENGTH})" if row.name in doubtful else row.name,
-            typeset(signed(row.difference)),
-            "var(--muted)" if row.name in doubtful else _TONES.get(row.finding, "var(--muted)"),
-            margin=comparison.margin if row.name == names[0] else None,
-            doubtful=row.name in doubtful,
+    rows = []
+    for field in comparison.overall:
+        # Seconds, dollars and tokens have no axis in common with scores
+        if field.difference is None or field.name not in names or field.lower_is_better:
+            continue
+        interval = _Interval(
+            field.difference, field.low, field.high, field.name, tone=_TONES.get(field.finding, "var(--muted)")
         )
-        for row in comparison.overall
-        # Seconds, dollars and tokens have no axis in common with scores.
-        if row.difference is not None and row.name in names and not row.lower_is_better
-    ]  # fmt: skip
+        if field.name == names[0]:
+            interval = replace(interval, margin=comparison.margin)
+        if field.name in doubtful:
+            name = f"{field.name} ({MOVES_WITH_LENGTH})"
+            interval = replace(interval, name=name, tone="var(--muted)", doubtful=True)
+        rows.append(interval)
     if not rows:
         return None
     domain = _domain([*(row.ends for row in rows), (-(comparison.margin or 0.0), 0.0)])
 
     # A row for each interval, with its value beside it; its name is in a column, or above it in a narrow plot
     beside = width == WIDE
-    names_width = min(_WIDEST_NAME, _LETTER * max(len(row.name) for row in rows)) + 16 if beside else 0
+    longest = max(len(row.name) for row in rows)
+    names_width = min(_WIDEST_NAME, _LETTER * longest) + 16 if beside else 0
     step = _LOW_ROW if beside else _ROW
-    height, x = step * len(rows), _scale(domain, width - names_width, names_width)
-    shapes = list(_ticks_below(domain, width - names_width, height, names_width))
+    height = step * len(rows)
+    right = width + _VALUE
+    x = _scale(domain, width - names_width, names_width)
+    shapes = list(_ticks_below(domain, x, height))
     for index, row in enumerate(rows):
-        top, middle = index * step, (index + (0.5 if beside else 0.72)) * step
+        top = index * step
+        middle = top + step * (0.5 if beside else 0.72)
         if index:
-            shapes.append(_line(0, top, width + _VALUE, top, "var(--rule)", 1))
-        # Not through the name above the interval.
-        shapes.append(_line(x(0.0), top if beside else middle - 9, x(0.0), top + step, "var(--muted)", 1.2))
+            shapes.append(_line((0, top), (right, top), "var(--rule)", 1))
+        # Not through the name above the interval
+        zero = x(0.0)
+        shapes.append(_line((zero, top if beside else middle - 9), (zero, top + step), "var(--muted)", 1.2))
         if row.margin:
-            shapes.append(
-                _line(x(-row.margin), middle - 12, x(-row.margin), middle + 12, "var(--worse)", 1.8, dash="4,3")
-            )
+            loss = x(-row.margin)
+            shapes.append(_line((loss, middle - 12), (loss, middle + 12), "var(--worse)", 1.8, dash="4,3"))
         shapes += _bar(row, x, middle, thickness=3, size=4.7)
         name = _short(row.name, _WIDEST_NAME // _LETTER)
         shapes.append(_text(0, middle + 4 if beside else top + 16, name, "start", muted=row.doubtful))
-        shapes.append(_text(width + _VALUE, middle + 4, row.label, "end", muted=row.doubtful))
+        shapes.append(_text(right, middle + 4, typeset(signed(row.mean)), "end", muted=row.doubtful))
     title = f"{comparison.new} minus {comparison.old}, with 95 % intervals"
-    return _svg(title, width + _VALUE, height + _AXIS, shapes)
+    return _svg(title, right, height + _AXIS, shapes)
 
 
 def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     """The primary field by the values of one slice column, a colour and a shape per release (the last `PALETTE`)."""
+    # The interval of each release by the values of the column; None where it has no mean
     releases = page.releases[-PALETTE:]
-    rows_by_value: dict[str, list[_Interval | None]] = {}
-    for number, release in enumerate(releases):
+    rows: dict[str, list[_Interval | None]] = {}
+    for index, (release, shape) in enumerate(zip(releases, SHAPES, strict=False)):
         for score in release.report.scores:
-            if score.name == page.primary and score.slice.startswith(f"{column}="):
-                rows = rows_by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
+            slice_column, _, value = score.slice.partition("=")
+            if score.name == page.primary and slice_column == column:
+                intervals = rows.setdefault(value, [None] * len(releases))
                 if score.mean is not None:
-                    tone, shape = f"var(--c{number + 1})", list(SHAPES)[number]
-                    rows[number] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
-    ends = [row.ends for rows in rows_by_value.values() for row in rows if row]
+                    tone = f"var(--c{index + 1})"
+                    intervals[index] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
+    ends = [interval.ends for intervals in rows.values() for interval in intervals if interval]
     if not ends:
         return None
+
+    # The name of each value, and below it an interval for each release
     domain = _domain(ends)
+    x = _scale(domain, width)
     step = _SLICE_ROW * (len(releases) + 1.8)
-    height, x = step * len(rows_by_value), _scale(domain, width)
-    shapes = list(_ticks_below(domain, width, height))
-    for index, (value, rows) in enumerate(rows_by_value.items()):
-        shapes.append(_text(0, index * step + 14, _short(value, 60), "start"))
-        for number, row in enumerate(rows):
-            if row:
-                shapes += _bar(row, x, index * step + _SLICE_ROW * (number + 1.9), thickness=1.8, size=3.8)
+    height = step * len(rows)
+    shapes = list(_ticks_below(domain, x, height))
+    for row_index, (value, intervals) in enumerate(rows.items()):
+        top = row_index * step
+        shapes.append(_text(0, top + 14, _short(value, 60), "start"))
+        for index, interval in enumerate(intervals):
+            if interval:
+                shapes += _bar(interval, x, top + _SLICE_ROW * (index + 1.9), thickness=1.8, size=3.8)
     return _svg(f"{page.primary} by {column}, with 95 % intervals", width, height + _AXIS, shapes)
 
 
 def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Markup | None:
     """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature."""
-    moments = [moment for moment in history if moment.field == name and moment.mean is not None]
-    if len(moments) < 2:
+    rows = []
+    for point in history:
+        if point.field == name and point.mean is not None:
+            label = f"{_short(point.release, 18)} v{point.version}"
+            shape = list(SHAPES)[(point.methods - 1) % len(SHAPES)]
+            rows.append(_Interval(point.mean, point.low, point.high, label, shape=shape))
+    if len(rows) < 2:
         return None
-    shapes_of = list(SHAPES)
-    rows = [
-        _Interval(
-            moment.mean or 0.0, moment.low, moment.high, f"{_short(moment.release, 18)} v{moment.version}",
-            shape=shapes_of[(moment.methods - 1) % len(shapes_of)],
-        )
-        for moment in moments
-    ]  # fmt: skip
-    domain, axis_width = _domain([row.ends for row in rows]), 44
-    y, step = _scale(domain, -_HISTORY, _HISTORY), (width - axis_width) / len(rows)
+    domain = _domain([row.ends for row in rows])
+    y = _scale(domain, -_HISTORY, _HISTORY)
+    axis_width = 44
+    step = (width - axis_width) / len(rows)
+    positions = [axis_width + step * (index + 0.5) for index in range(len(rows))]
+
+    # Of very many the names would lie on each other: every second one is named, or fewer, and always the newest
     slanted = len(rows) * 130 > width
-    # Of very many the names would lie on each other: every second one is named, or fewer, and always the newest.
     labels_step = math.ceil(_NAME * len(rows) / (width - axis_width)) if slanted else 1
-    positions = [axis_width + step * (number + 0.5) for number in range(len(rows))]
+
+    # The axis, a line through all means, and the intervals
     shapes = []
     for value in _ticks(*domain, 4):
-        shapes.append(_line(axis_width, y(value), width, y(value), "var(--rule)", 1))
+        shapes.append(_line((axis_width, y(value)), (width, y(value)), "var(--rule)", 1))
         shapes.append(_text(axis_width - 8, y(value) + 4, _plain(value), "end", muted=True))
     path = "L".join(f"{_px(x)},{_px(y(row.mean))}" for x, row in zip(positions, rows, strict=True))
     shapes.append(Markup('<path d="M{}" fill="none" stroke="var(--line)" stroke-width="1.5"/>').format(path))
     for number, (x, row) in enumerate(zip(positions, rows, strict=True), 1):
-        shapes.append(_line(x, y(row.ends[0]), x, y(row.ends[1]), row.tone, 2))
+        low, high = row.ends
+        shapes.append(_line((x, y(low)), (x, y(high)), row.tone, 2))
         shapes.append(_mark(row, x, y(row.mean), 4.3))
         if (len(rows) - number) % labels_step == 0:
-            shapes.append(
-                _text(x, _HISTORY + 18, row.name, "end" if slanted else "middle", muted=True, slanted=slanted)
-            )
-    dataset = moments[0].report_id.partition("/")[0]
+            anchor = "end" if slanted else "middle"
+            shapes.append(_text(x, _HISTORY + 18, row.name, anchor, muted=True, slanted=slanted))
+    dataset = history[0].report_id.partition("/")[0]
     title = f"{name} over the reports of {dataset}, with 95 % intervals"
     return _svg(title, width, _HISTORY + (86 if slanted else 28), shapes)
 
 
 def _domain(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """From the lowest to the highest end of the intervals, with room, and never so narrow that noise looks large."""
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    low = min(end[0] for end in ends)
+    high = max(end[1] for end in ends)
     padding = max(0.08 * (high - low), (0.1 - (high - low)) / 2, 0.01)
     return low - padding, high + padding
 
@@ -235,16 +246,15 @@ def _ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _ticks_below(domain: tuple[float, float], width: float, height: float, left: float = 0.0) -> Iterator[Markup]:
-    x = _scale(domain, width, left)
+def _ticks_below(domain: tuple[float, float], x: Callable[[float], float], height: float) -> Iterator[Markup]:
     for value in _ticks(*domain):
-        yield _line(x(value), 0, x(value), height, "var(--rule)", 1)
+        yield _line((x(value), 0), (x(value), height), "var(--rule)", 1)
         yield _text(x(value), height + 16, _plain(value), "middle", muted=True)
 
 
-def _bar(row: _Interval, x: Callable[[float], float], at: float, *, thickness: float, size: float) -> list[Markup]:
+def _bar(row: _Interval, x: Callable[[float], float], y: float, *, thickness: float, size: float) -> list[Markup]:
     low, high = row.ends
-    return [_line(x(low), at, x(high), at, row.tone, thickness, faint=True), _mark(row, x(row.mean), at, size)]
+    return [_line((x(low), y), (x(high), y), row.tone, thickness, faint=True), _mark(row, x(row.mean), y, size)]
 
 
 def _mark(row: _Interval, x: float, y: float, size: float) -> Markup:
@@ -254,12 +264,19 @@ def _mark(row: _Interval, x: float, y: float, size: float) -> Markup:
 
 
 def _line(
-    x1: float, y1: float, x2: float, y2: float, tone: str, thickness: float, *, dash: str = "", faint: bool = False
+    start: tuple[float, float],
+    end: tuple[float, float],
+    tone: str,
+    thickness: float,
+    *,
+    dash: str = "",
+    faint: bool = False,
 ) -> Markup:
     look = Markup(' stroke-dasharray="{}"').format(dash) if dash else ""
     look += Markup(' stroke-linecap="round" stroke-opacity="0.55"') if faint else ""
+    ends = map(_px, (*start, *end))
     return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="{}"{}/>').format(
-        _px(x1), _px(y1), _px(x2), _px(y2), tone, thickness, look
+        *ends, tone, thickness, look
     )
 
 
@@ -289,6 +306,6 @@ def _plain(value: float) -> str:
     return f"{round(value, 10):g}".replace("-", "\u2212")
 
 
-def _short(text: str, longest: int = 44) -> str:
+def _short(text: str, longest: int) -> str:
     shown = visible(" ".join(text.split()))
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

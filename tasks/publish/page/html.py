@@ -13,22 +13,10 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import family_note
+from answerkey.tasks.publish import tables, text
 from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
-from answerkey.tasks.publish.page import charts, tables
+from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.publish.tables import history, rules
-from answerkey.tasks.publish.text import (
-    BASES,
-    MEANINGS,
-    dollars,
-    finding,
-    human_note,
-    number,
-    percent,
-    points,
-    signed,
-    spent_on_judges,
-)
 from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
@@ -51,15 +39,21 @@ def render(page: Page) -> str:
         "page.html.j2",
         _SCRIPTS,
         page=page,
-        data=Markup(for_script(_data(page))),
-        plots=charts.plots(page),
+        data=Markup(for_script(_table_data(page))),
         colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
 
 
+@cache
+def label_page() -> str:
+    """The page on which people label answers: empty until its script asks the server that sent it, and nobody else."""
+    return from_template("label.html.j2", ["label.js"], ["page.css", "label.css"])
+
+
 def from_template(name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object) -> str:
     """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else."""
-    style, script = code(*styles), code(*scripts)
+    style = code(*styles)
+    script = code(*scripts)
     html = (
         environment()
         .get_template(name)
@@ -76,14 +70,18 @@ def for_script(value: Any) -> str:
     return json
 
 
-def _data(page: Page) -> dict[str, Any]:
+def _table_data(page: Page) -> dict[str, Any]:
     """What the table of samples needs."""
     labels = [release.label for release in page.releases]
     metrics = {field.metric for field in page.fields}
-    comparison = page.comparisons[-1] if page.comparisons else None
-    chosen = (
-        (comparison.old, comparison.new) if comparison else (labels[-2:] if len(labels) > 1 else (labels[0], labels[0]))
-    )
+    # The two releases that the table begins with
+    old = labels[-2:][0]
+    new = labels[-1]
+    if page.comparisons:
+        old = page.comparisons[-1].old
+        new = page.comparisons[-1].new
+
+    # Fields and releases by their places, as the script has them
     return {
         "dataset": page.dataset,
         "primary": page.primary,
@@ -92,8 +90,8 @@ def _data(page: Page) -> dict[str, Any]:
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
         "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
-        "old": labels.index(chosen[0]),
-        "new": labels.index(chosen[1]),
+        "old": labels.index(old),
+        "new": labels.index(new),
         "samples": page.samples,
     }
 
@@ -123,33 +121,25 @@ def environment(*, autoescape: bool = True) -> Environment:
     """The templates of the page, each compiled once, with the filters for numbers and text from data."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("answerkey.tasks.publish.page", "."),
         autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    made.filters |= {function.__name__: _typeset(function) for function in (number, signed)}
-    made.globals |= {
-        "bases": BASES,
-        "meanings": MEANINGS,
+
+    # What templates do with text from data and with numbers, and what they draw and tabulate
+    jinja.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
+    jinja.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
+    jinja.globals |= {
+        "charts": charts,
         "tables": tables,
-        "rules": rules,
-        "history": history,
-        "dollars": dollars,
+        "text": text,
         "family_note": family_note,
-        "finding": finding,
-        "human_note": human_note,
-        "number": number,
-        "percent": percent,
-        "points": points,
-        "signed": signed,
-        "spent_on_judges": spent_on_judges,
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
-    return made
+    return jinja
 
 
 def _typeset(show: Callable[..., str]) -> Callable[..., str]:
@@ -159,5 +149,5 @@ def _typeset(show: Callable[..., str]) -> Callable[..., str]:
 def code(*names: str) -> str:
     """A style sheet, or scripts together as one, each of which uses those before it."""
     folder = resources.files("answerkey.tasks.publish.page")
-    text = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-    return f'(() => {{\n"use strict";\n{text}}})();\n' if names[0].endswith(".js") else text
+    source = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    return f'(() => {{\n"use strict";\n{source}}})();\n' if names[0].endswith(".js") else source

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.verdict import Verdict
 from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.llm.untrusted import cut
@@ -17,7 +16,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import NONE, count, only_one, samples, spent_on_judges, undetectable, verdict_drawn
+from answerkey.tasks.publish.text import NONE, count, doubts, samples, spent_on_judges, undetectable, verdict_plot
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
 _MOST_SLICES = 40
 """Rows of a table about slices: an artifact is for reading, and the warehouse has them all."""
 _MOST_FAILURES = 20
-_MOST_RULES, _MOST_WORST, _LONGEST = 10, 5, 100
+_MOST_RULES = 10
+_MOST_WORST = 5
+_LONGEST = 100
 """What a comment has at most: rules, samples, and characters of a text."""
 
 
@@ -41,47 +42,40 @@ def as_markdown(page: Page, file: str = "", link: str = "") -> str:
 def comment_markdown(page: Page, link: str = "") -> str:
     """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
     not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
-    changes, worse = page.changes, page.got_worse
+    changes = page.changes
+    worse = page.got_worse
     n_same = sum(not change.difference for change in changes)
     n_better = len(changes) - len(worse) - n_same
     changed = (
         f"By {literal(page.primary)}, {samples(len(worse))} got worse, {n_better:,} got better, and {n_same:,} "
         "stayed the same."
     )
-    drawn = verdict_drawn(page.gates[0].verdict, page.gates[0].margin)
+    plot = verdict_plot(page.gates[0].verdict, page.gates[0].margin)
     template = _environment().get_template("comment.md.j2")
     worst = _worst(page, worse[:_MOST_WORST])
-    text = template.render(page=page, link=link, drawn=drawn, changed=changed if changes else "", worst=worst)
+    text = template.render(page=page, link=link, plot=plot, changed=changed if changes else "", worst=worst)
     return text.rstrip() + "\n"
 
 
 def _worst(page: Page, changes: Sequence[LargestChange]) -> Table:
-    """Samples that got worse, without columns of texts that nobody has."""
-    texts = (
-        ("question", "right answer", *(page.comparisons[-1].old, page.comparisons[-1].new)) if page.comparisons else ()
-    )
-    rows = [
-        [
-            cut(text or NONE, _LONGEST)
-            for text in (
-                sample.sample_id,
-                sample.question,
-                "; ".join(sample.references),
-                sample.old_answer,
-                sample.new_answer,
-            )
-        ]
-        for sample in changes
-    ]
-    return Table("", ("worst samples", *texts), rows).without_empty(*texts)
+    """Show samples that got worse, without columns of texts that nobody has."""
+    rows = []
+    for sample in changes:
+        texts = (sample.sample_id, sample.question, "; ".join(sample.references), sample.old_answer, sample.new_answer)
+        rows.append([cut(text or NONE, _LONGEST) for text in texts])
+    if not rows:
+        return Table("", (), ())
+    names = ("question", "right answer", page.comparisons[-1].old, page.comparisons[-1].new)
+    return Table("", ("worst samples", *names), rows).without_empty(*names)
 
 
 def _rules(verdict: Verdict) -> str:
     """The first rules of a verdict, those that are not shown to hold before the others, and why these are not."""
-    ordered = sorted(verdict.rules, key=lambda rule: rule.outcome == "PASS")
-    ordered = [replace(rule, sentence=NONE) if rule.outcome == "PASS" else rule for rule in ordered]
+    failed = [rule for rule in verdict.rules if rule.outcome != "PASS"]
+    passed = [replace(rule, sentence=NONE) for rule in verdict.rules if rule.outcome == "PASS"]
+    ordered = (*failed, *passed)
     left_out = len(ordered) - _MOST_RULES
-    table = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES).without_empty("why")
+    table = rules("", replace(verdict, rules=ordered)).first(_MOST_RULES).without_empty("why")
     return replace(table, notes=[f"{left_out:,} more rules are not shown here"] if left_out > 0 else []).markdown()
 
 
@@ -97,9 +91,8 @@ def _environment() -> Environment:
     jinja = environment(autoescape=False)
     jinja.filters |= {"markdown": lambda text: literal(visible(text)), "count": count}
     jinja.globals |= {
-        "notes": _notes,
+        "notes": lambda comparison: [*doubts(comparison), *undetectable(comparison)],
         "refusals": lambda page: list(dict.fromkeys((row[3], row[4]) for row in page.quarantine.rows))[:_MOST_FAILURES],
-        "signatures": lambda page: dict.fromkeys(signature for field in page.fields for signature in field.signatures),
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
         "spent_on_judges": lambda page: dict.fromkeys(
             line for release in page.releases for line in spent_on_judges(release.report.manifest)
@@ -109,12 +102,3 @@ def _environment() -> Environment:
         "table_of_rules": _rules,
     }
     return jinja
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    return [
-        *([comparison.not_comparable] if comparison.not_comparable else []),
-        *comparison.warnings,
-        *only_one(comparison),
-        *undetectable(comparison),
-    ]

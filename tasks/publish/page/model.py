@@ -9,18 +9,19 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import decision
+from answerkey.tasks.publish.tables import CheckSummary
+from answerkey.tasks.publish.text import count, decision, number
 from answerkey.tasks.reports.report import Report, ReportPoint
 
-ValueWithEnds = tuple[float | None, float | None, float | None]
 MOST_NAMED = 3
 """Releases that the title and the summary name; the line below the title names all."""
 
@@ -58,54 +59,6 @@ class Warning:
     serious: bool
     title: str
     details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSummary:
-    """What a check of the data found; `release` is None where it was about all of them."""
-
-    rule: str
-    severity: str
-    release: str | None
-    success: bool
-    n_checked: int
-    n_failed: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class LabelAgreement:
-    """How far a metric field agrees with human labels; of all releases together, where `release` is None.
-
-    Estimates are value, low and high, the ends of a 95 % interval.
-    """
-
-    field: str
-    release: str | None
-    labels: str
-    n: int
-    kappa: ValueWithEnds
-    sensitivity: ValueWithEnds
-    specificity: ValueWithEnds
-    bias: ValueWithEnds
-    ceiling: ValueWithEnds
-
-
-@dataclass(frozen=True, slots=True)
-class Corrected:
-    """The mean of a field in a release as it was scored, and the estimated mean of the human labels.
-
-    From `n` labelled and `n_unlabelled` other answers: by PPI++ where those are answers of one report, and by Rogan
-    and Gladen where the labels are of another report of the release.
-    """
-
-    field: str
-    release: str
-    raw: ValueWithEnds
-    corrected: ValueWithEnds
-    n: int
-    n_unlabelled: int
-    method: Literal["PPI++", "Rogan-Gladen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +112,9 @@ class Page:
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
     releases. `failures` has the rows without a score, by reason, and `quarantine` the first rows that were refused.
+    `agreements` says how far metrics and judges agree with human labels, of all releases together and of each, and
+    `corrected` has estimated means of the human labels: by PPI++ where answers of the report have labels, and by Rogan
+    and Gladen where the labels are of another report of the release.
     `data_docs` is the address of the Data Docs of the run, and `overview` that of the overview of the home, relative to
     the page; empty if there are none. `why_old` says why a release is the old one that nobody named.
     """
@@ -178,8 +134,8 @@ class Page:
     checks: tuple[CheckSummary, ...]
     n_quarantined: int
     quarantine: Table
-    agreements: tuple[LabelAgreement, ...]
-    corrected: tuple[Corrected, ...]
+    agreements: Table
+    corrected: Table
     history: tuple[ReportPoint, ...]
     samples: Samples
     data_docs: str = ""
@@ -200,13 +156,36 @@ class Page:
         """What is compared."""
         if len(self.gates) > 1:
             return f"{len(self.gates)} releases against {', '.join(dict.fromkeys(gated.old for gated in self.gates))}"
-        pairs = {(one.new, one.old) for one in self.gates} | {(one.new, one.old) for one in self.comparisons}
+        pairs = {(gated.new, gated.old) for gated in self.gates} | {(pair.new, pair.old) for pair in self.comparisons}
         if len(pairs) == 1:
             [(new, old)] = pairs
             return f"{new} against {old}"
         if len(self.releases) > MOST_NAMED:
             return f"{len(self.releases)} releases"
         return ", ".join(release.label for release in self.releases)
+
+    @property
+    def by_release(self) -> dict[str, Report]:
+        """The reports by the labels of their releases."""
+        return {release.label: release.report for release in self.releases}
+
+    @property
+    def headline_scores(self) -> Table:
+        """The headline field of each metric with a column for each release, and what is said about whole releases."""
+        reports = self.by_release.values()
+        rows = list(tables.counts(self.by_release))
+        if any(report.n_questions != report.n_total for report in reports):
+            rows.append(("questions", *(count(report.n_questions) for report in reports)))
+            variances = (number(report.variance_within(self.primary)) for report in reports)
+            rows.append((f"variance between the answers to one question, {self.primary}", *variances))
+        rows.append(("median length, characters", *(count(release.median_length) for release in self.releases)))
+        return tables.scores("Scores", self.by_release, self.headlines_in_order, rows)
+
+    @property
+    def other_scores(self) -> Table:
+        """All fields that are not headlines; no rows where there are none."""
+        names = [field.name for field in self.fields if field.name not in self.headlines]
+        return tables.scores("Scores of the other fields", self.by_release, names)
 
     @property
     def decisive(self) -> FieldComparison | None:
@@ -217,46 +196,41 @@ class Page:
         return self.comparisons[-1].row(self.primary)
 
     @property
-    def changes(self) -> tuple[LargestChange, ...]:
-        """Every sample with a primary score in both releases of the newest comparison, those that got worst first."""
-        by_release = {answers.release: answers for answers in self.samples.answers}
-        pair = [(comparison.old, comparison.new) for comparison in self.comparisons[-1:]]
-        if not pair or not {*pair[0]} <= by_release.keys():
-            return ()
-        old, new = (by_release[label] for label in pair[0])
-        scores = zip(old.values.get(self.primary, ()), new.values.get(self.primary, ()), strict=False)
-        changes = [
-            LargestChange(
-                sample_id=self.samples.ids[place],
-                question=self.samples.questions[place],
-                references=self.samples.references[place],
-                old_answer=old.texts[place],
-                new_answer=new.texts[place],
-                old=before,
-                new=after,
-                difference=after - before,
-            )
-            for place, (before, after) in enumerate(scores)
-            if before is not None and after is not None
-        ]
-        sign = self._better
-        return tuple(sorted(changes, key=lambda change: sign * change.difference))
+    def primary_field(self) -> FieldSummary:
+        """The field that decides."""
+        return next(field for field in self.fields if field.name == self.primary)
 
     @property
-    def _better(self) -> int:
-        """The sign of a better difference of the primary field: -1 where less is better, else 1."""
-        return -1 if any(field.lower_is_better for field in self.fields if field.name == self.primary) else 1
+    def changes(self) -> tuple[LargestChange, ...]:
+        """Every sample with a primary score in both releases of the newest comparison, those that got worst first."""
+        answers_by_release = {answers.release: answers for answers in self.samples.answers}
+        if (
+            not self.comparisons
+            or not {self.comparisons[-1].old, self.comparisons[-1].new} <= answers_by_release.keys()
+        ):
+            return ()
+        old, new = (answers_by_release[label] for label in (self.comparisons[-1].old, self.comparisons[-1].new))
+
+        # Columns of one place each; further answers to a question stand behind them and are left out
+        texts = zip(
+            self.samples.ids, self.samples.questions, self.samples.references, old.texts, new.texts, strict=False
+        )
+        scores = zip(old.values.get(self.primary, ()), new.values.get(self.primary, ()), strict=False)
+        changes = [
+            LargestChange(*sample_texts, old_score, new_score, new_score - old_score)
+            for sample_texts, (old_score, new_score) in zip(texts, scores, strict=False)
+            if old_score is not None and new_score is not None
+        ]
+        return tuple(sorted(changes, key=self._gain))
+
+    def _gain(self, change: LargestChange) -> float:
+        """How much better a sample got; less than 0 if it got worse."""
+        return -change.difference if self.primary_field.lower_is_better else change.difference
 
     @property
     def got_worse(self) -> tuple[LargestChange, ...]:
         """Of `changes`, those that are worse."""
-        sign = self._better
-        return tuple(change for change in self.changes if sign * change.difference < 0)
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the mean of the primary field is a share of the answers: its numbers are 0 and 1."""
-        return any(field.binary for field in self.fields if field.name == self.primary)
+        return tuple(change for change in self.changes if self._gain(change) < 0)
 
     @property
     def incomplete(self) -> bool:
@@ -271,8 +245,8 @@ class Page:
     @property
     def slice_columns(self) -> tuple[str, ...]:
         """The columns that the reports are sliced by."""
-        names = (s.slice.partition("=")[0] for r in self.releases for s in r.report.scores if s.slice != ALL)
-        return tuple(dict.fromkeys(names))
+        slices = (score.slice for release in self.releases for score in release.report.scores)
+        return tuple(dict.fromkeys(slice_.partition("=")[0] for slice_ in slices if slice_ != ALL))
 
     @property
     def moments(self) -> tuple[ReportPoint, ...]:
@@ -291,5 +265,5 @@ def as_json(value: Any) -> str:
 
 def _plain(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -36,29 +36,35 @@ def read_samples(
     labels: Mapping[str, str],
     reports: Sequence[Report],
     primary: str,
-    most: int = MOST_SAMPLES,
+    max_samples: int = MOST_SAMPLES,
 ) -> Samples:
-    """The samples of all `reports`, at most `most`; `labels` has the label of each report id.
+    """Read the samples of all `reports`, at most `max_samples`; `labels` has the label of each report id.
 
     Questions and references are those of the last report that has the sample.
     """
+    # Which samples, and what all releases have in common of them
     metric, _, field = primary.partition(".")
-    ids = [report.report_id for report in reports]
-    [(n_total,)] = warehouse.execute(_SQL["count"], {"reports": ids}).fetchall()
-    sample_rows = warehouse.execute(
-        _SQL["samples"], {"reports": ids, "metric": metric, "field": field, "most": most}
-    ).fetchall()
-    chosen = _PageSamples(warehouse, [row[0] for row in sample_rows])
-    cap, context_cap = _cap(chosen, ids, "length", MOST_CHARS), _cap(chosen, ids, "context_length", MOST_CONTEXT_CHARS)
+    report_ids = [report.report_id for report in reports]
+    [(n_total,)] = warehouse.execute(_SQL["count"], {"reports": report_ids}).fetchall()
+    parameters = {"reports": report_ids, "metric": metric, "field": field, "most": max_samples}
+    [columns] = warehouse.execute(_SQL["samples"], parameters).fetchall()
+    sample_ids, questions, *text_lists = (column or [] for column in columns)
+    page_samples = _PageSamples(warehouse, sample_ids)
+
+    references, facts, incorrect_references = (tuple(map(tuple, column)) for column in text_lists)
+
+    # Texts are cut to the length at which all of them fit
+    limits = {"caps": list(_CAPS), "most_chars": MOST_CHARS, "most_context_chars": MOST_CONTEXT_CHARS}
+    [(cap, context_cap)] = page_samples.rows("caps", report_ids, **limits)
     return Samples(
         n_total=n_total,
-        ids=tuple(chosen.ids),
-        questions=tuple(row[1] for row in sample_rows),
-        references=tuple(tuple(text or "" for text in row[2]) for row in sample_rows),
-        facts=tuple(tuple(text or "" for text in row[3]) for row in sample_rows),
-        incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in sample_rows),
-        slices={name: tuple(map(parts.get, range(len(chosen.ids)))) for name, parts in chosen.rows("slices", ids)},
-        answers=tuple(_answers(chosen, report, labels[report.report_id], cap, context_cap) for report in reports),
+        ids=tuple(sample_ids),
+        questions=tuple(questions),
+        references=references,
+        facts=facts,
+        incorrect_references=incorrect_references,
+        slices={name: tuple(parts) for name, parts in page_samples.rows("slices", report_ids)},
+        answers=tuple(_answers(page_samples, report, labels[report.report_id], cap, context_cap) for report in reports),
     )
 
 
@@ -70,58 +76,41 @@ class _PageSamples:
     ids: list[str]
 
     def rows(self, name: str, reports: Sequence[str], **parameters: object) -> list[Any]:
-        """The rows of a statement about these samples in `reports`."""
+        """Return the rows of a statement about these samples in `reports`."""
         values = {"ids": self.ids, "reports": list(reports), **parameters}
         return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", values).fetchall()
 
 
-def _cap(chosen: _PageSamples, reports: Sequence[str], length: str, most: int) -> int:
-    """The largest of `_CAPS` at which all texts fit, or the smallest; the statement `length` counts characters."""
-    for cap in _CAPS:
-        [(chars,)] = chosen.rows(length, reports, cap=cap)
-        if chars <= most:
-            return cap
-    return _CAPS[-1]
+def _answers(samples: _PageSamples, report: Report, label: str, cap: int, context_cap: int) -> Answers:
+    """Read what a release answered, its answers cut to `cap` characters and passages to `context_cap`."""
+    report_ids = [report.report_id]
+    [(texts, correct, full_lengths, absent, further)] = samples.rows("answers", report_ids, cap=cap)
+    reasons = samples.rows("reasons", report_ids)
 
-
-def _answers(chosen: _PageSamples, report: Report, label: str, cap: int, context_cap: int) -> Answers:
-    n = len(chosen.ids)
-    rows = chosen.rows("answers", [report.report_id], cap=cap)
-    texts: list[str | None] = [None] * max([n, *(row[1] + 1 for row in rows)])
-    correct: list[bool | None] = [None] * len(texts)
-    full_lengths: dict[int, int] = {}
-    more_slots: dict[int, list[int]] = {}
-    present = set()
-    for position, slot, text, length, is_right in rows:
-        texts[slot], correct[slot] = text, is_right
-        present.add(position)
-        if slot != position:
-            more_slots.setdefault(position, []).append(slot)
-        if length is not None and length > cap:
-            full_lengths[slot] = length
-    words = chosen.rows("reasons", [report.report_id])
+    # Further columns that rubrics are about, a conversation turn by turn
+    columns = {
+        slot: {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
+        for slot, column_texts in samples.rows("columns", report_ids)
+    }
     return Answers(
         release=label,
         texts=tuple(texts),
         correct=tuple(correct),
-        values=_values(chosen, report),
-        unscored={metric: unscored for metric, _, unscored in words if unscored},
-        reasons={metric: reasons for metric, reasons, _ in words if reasons},
-        evidence=_evidence(chosen, report),
-        absent=tuple(sorted(set(range(n)) - present)),
+        values={name: tuple(numbers) for name, numbers in samples.rows("values", report_ids, digits=_DIGITS)},
+        unscored={metric: unscored for metric, _, unscored in reasons if unscored},
+        reasons={metric: scored for metric, scored, _ in reasons if scored},
+        evidence=_evidence(samples, report),
+        absent=tuple(absent),
         cut=full_lengths,
-        more={position: tuple(slots) for position, slots in more_slots.items()},
-        each=dict(chosen.rows("each", [report.report_id], digits=_DIGITS)) if more_slots else {},
-        contexts={slot: tuple(texts) for slot, texts in chosen.rows("contexts", [report.report_id], cap=context_cap)},
-        columns={
-            slot: {name: _parts(name, text, context_cap) for name, text in columns.items()}
-            for slot, columns in chosen.rows("columns", [report.report_id])
-        },
+        more={position: tuple(slots) for position, slots in further.items()},
+        each=dict(samples.rows("each", report_ids, digits=_DIGITS)) if further else {},
+        contexts={slot: tuple(passages) for slot, passages in samples.rows("contexts", report_ids, cap=context_cap)},
+        columns=columns,
     )
 
 
 def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
-    """What is in a column, up to `cap` characters of it: a conversation turn by turn."""
+    """Return what is in a column, up to `cap` characters of it: a conversation turn by turn."""
     parts: list[str] = []
     for part in lines(text) if name == COLUMN else [text]:
         left_chars = cap - sum(map(len, parts))
@@ -131,23 +120,11 @@ def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _values(chosen: _PageSamples, report: Report) -> dict[str, tuple[float | None, ...]]:
-    columns = {}
-    for name, places, numbers in chosen.rows("values", [report.report_id], digits=_DIGITS):
-        column: list[float | None] = [None] * len(chosen.ids)
-        for place, number in zip(places, numbers, strict=True):
-            column[place] = number
-        columns[name] = tuple(column)
-    return columns
-
-
-def _evidence(chosen: _PageSamples, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
-    """What judges wrote down: the rule, votes, the facts with what became of them, what is said against it."""
+def _evidence(samples: _PageSamples, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
+    """Read what judges wrote down: the rule, votes, the facts with what became of them, what is said against it."""
     evidence: dict[str, dict[int, dict[str, Any]]] = {}
-    signatures = list(report.manifest["signatures"].values())
-    for metric, slot, details in chosen.rows(
-        "evidence", [report.report_id], signatures=signatures, keys=list(_EVIDENCE)
-    ):
-        kept = {key: value for key, value in json.loads(details).items() if key in _EVIDENCE and value is not None}
-        evidence.setdefault(metric, {})[slot] = kept
+    parameters = {"signatures": list(report.manifest["signatures"].values()), "keys": list(_EVIDENCE)}
+    for metric, slot, text in samples.rows("evidence", [report.report_id], **parameters):
+        details = json.loads(text)
+        evidence.setdefault(metric, {})[slot] = {key: details[key] for key in _EVIDENCE if details.get(key) is not None}
     return evidence

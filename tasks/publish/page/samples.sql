@@ -21,8 +21,11 @@ WITH answered AS (
     SELECT sample_id, dataset, dataset_version FROM newest LEFT JOIN moves USING (sample_id)
     ORDER BY move DESC NULLS LAST, sample_id LIMIT $most
 )
-SELECT sample_id, s.question, coalesce(s."references", []), coalesce(s.facts, []), coalesce(s.incorrect_references, [])
-FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id) ORDER BY sample_id
+SELECT list(sample_id ORDER BY sample_id), list(s.question ORDER BY sample_id),
+       list(coalesce(list_transform(s."references", lambda t: coalesce(t, '')), []) ORDER BY sample_id),
+       list(coalesce(list_transform(s.facts, lambda t: coalesce(t, '')), []) ORDER BY sample_id),
+       list(coalesce(list_transform(s.incorrect_references, lambda t: coalesce(t, '')), []) ORDER BY sample_id)
+FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id)
 
 -- name: places
 -- The answers to the samples $ids, with the place of each sample. A slot is the place of the sample, or for its further
@@ -41,13 +44,21 @@ page_answers AS (
     FROM counted
 )
 
--- name: length
-SELECT coalesce(sum(least(length(answer), $cap)), 0) FROM page_answers
-
--- name: context_length
-SELECT coalesce(sum(least(length(passage), $cap)), 0) FROM (
-    SELECT unnest(context) AS passage FROM page_answers UNION ALL SELECT unnest(map_values("columns")) FROM page_answers
+-- name: caps
+-- The largest of $caps at which all answers have at most $most_chars characters together, or the smallest of them; then
+-- the same of all passages and further columns, with $most_context_chars.
+, texts AS (
+    SELECT 'answer' AS kind, length(answer) AS chars FROM page_answers
+    UNION ALL SELECT 'context', length(passage) FROM (SELECT unnest(context) AS passage FROM page_answers)
+    UNION ALL SELECT 'context', length(text) FROM (SELECT unnest(map_values("columns")) AS text FROM page_answers)
+),
+sums AS (
+    SELECT cap, coalesce(sum(least(chars, cap)) FILTER (kind = 'answer'), 0) AS answer_chars,
+           coalesce(sum(least(chars, cap)) FILTER (kind = 'context'), 0) AS context_chars
+    FROM (SELECT unnest($caps) AS cap) LEFT JOIN texts ON true GROUP BY cap
 )
+SELECT coalesce(max(cap) FILTER (answer_chars <= $most_chars), min(cap)),
+       coalesce(max(cap) FILTER (context_chars <= $most_context_chars), min(cap)) FROM sums
 
 -- name: contexts
 SELECT slot, list_transform(context, lambda t: if(length(t) > $cap, left(t, $cap) || ' …', t)) FROM page_answers
@@ -57,21 +68,39 @@ WHERE len(context) > 0
 SELECT slot, "columns" FROM page_answers WHERE "columns" IS NOT NULL
 
 -- name: slices
-SELECT name, map_from_entries(list((place, part))) FROM (
+-- The value of each sample in each slice column, in the order of the places.
+, slice_values AS (
     SELECT name, place, arg_max(part, turn) AS part FROM (
         SELECT place, turn, unnest(map_keys(slices)) AS name, unnest(map_values(slices)) AS part FROM page_answers
     ) GROUP BY name, place
-) GROUP BY name ORDER BY name
+)
+SELECT name, list(part ORDER BY place)
+FROM (SELECT DISTINCT name FROM slice_values) CROSS JOIN places LEFT JOIN slice_values USING (name, place)
+GROUP BY name ORDER BY name
 
 -- name: answers
-SELECT place, slot, left(answer, $cap), length(answer), correct FROM page_answers ORDER BY slot
+-- Texts and human labels in the order of the slots, the whole lengths of cut answers by slot, the places without an
+-- answer, and by place the slots of its further answers.
+, slots AS (
+    SELECT unnest(range(greatest(len($ids), (SELECT coalesce(max(slot), -1) + 1 FROM page_answers)))) AS slot
+)
+SELECT coalesce(list(left(answer, $cap) ORDER BY slot), []), coalesce(list(correct ORDER BY slot), []),
+       coalesce(map_from_entries(list((slot, length(answer)) ORDER BY slot) FILTER (length(answer) > $cap)), MAP {}),
+       coalesce(list(slot ORDER BY slot) FILTER (place IS NULL), []),
+       coalesce((SELECT map_from_entries(list((place, further_slots) ORDER BY place)) FROM (
+           SELECT place, list(slot ORDER BY slot) AS further_slots FROM page_answers WHERE further GROUP BY place
+       )), MAP {})
+FROM slots LEFT JOIN page_answers USING (slot)
 
 -- name: values
--- Of several answers to a question, the mean of those that have a number.
-SELECT metric || '.' || field, list(place ORDER BY place), list("value" ORDER BY place) FROM (
-    SELECT metric, field, place, round(avg("value"), $digits) AS "value"
-    FROM scores JOIN places USING (sample_id) WHERE report_id IN (SELECT unnest($reports)) GROUP BY metric, field, place
-) GROUP BY metric, field
+-- The number of each sample in each field, in the order of the places. Of several answers to a question, the mean of
+-- those that have a number.
+, numbers AS (
+    SELECT metric || '.' || field AS name, place, round(avg("value"), $digits) AS number
+    FROM scores JOIN places USING (sample_id) WHERE report_id IN (SELECT unnest($reports)) GROUP BY ALL
+)
+SELECT name, list(number ORDER BY place)
+FROM (SELECT DISTINCT name FROM numbers) CROSS JOIN places LEFT JOIN numbers USING (name, place) GROUP BY name
 
 -- name: each
 -- The numbers of single answers, of the samples with several.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
+from answerkey.tasks.publish.page.model import MOST_NAMED, Release, Warning
+from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     check_notes,
@@ -34,16 +35,28 @@ def warnings(
     A comparison of the only two releases has its own words on what sets them apart, on the samples that both have. Of
     several comparisons, the warnings of the last one are spelt out, and those of the others are one.
     """
-    compared = bool(comparisons) and len(releases) <= 2
-    covered = tuple(_CHECKS) if compared else ("length_drift",) if comparisons else ()
-    all_warnings = [
-        *(Warning(True, line) for last in comparisons[-1:] for line in _lines_about(last)),
-        *_earlier_pairs(comparisons[:-1]),
-        *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
-        *_reports(releases),
-        *_checks([check for check in checks if check.rule not in covered], releases),
-        *_quarantine(releases, n_quarantined),
-    ]
+    all_warnings = []
+    if comparisons:
+        all_warnings = [Warning(True, line) for line in _lines_about(comparisons[-1])]
+    earlier = [pair for pair in comparisons[-2::-1] if _lines_about(pair)]
+    if earlier:
+        names = ", ".join(dict.fromkeys(pair.new for pair in earlier))
+        details = tuple(chain.from_iterable(map(_lines_about, earlier)))
+        all_warnings.append(Warning(True, f"There are warnings about {names} too", details))
+
+    # What a comparison says stands for what the reports show
+    said_by_comparison = ["length_drift"] if comparisons else []
+    if comparisons and len(releases) <= 2:
+        said_by_comparison = list(_CHECKS)
+    else:
+        all_warnings += _what_sets_apart(releases)
+
+    # Of each report by itself, and of the run
+    for serious, title, sentences in _OF_REPORTS:
+        if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
+            all_warnings.append(Warning(serious, title, tuple(lines)))
+    all_warnings += _checks([check for check in checks if check.rule not in said_by_comparison], releases)
+    all_warnings += _quarantine(releases, n_quarantined)
     return tuple(sorted(dict.fromkeys(all_warnings), key=lambda warning: not warning.serious))
 
 
@@ -52,34 +65,42 @@ def _lines_about(comparison: Comparison) -> list[str]:
     return [f"{comparison.new} against {comparison.old}: {text}" for text in (*reasons, *comparison.warnings)]
 
 
-def _earlier_pairs(comparisons: Sequence[Comparison]) -> Iterable[Warning]:
-    lines = tuple(line for comparison in reversed(comparisons) for line in _lines_about(comparison))
-    if lines:
-        names = dict.fromkeys(comparison.new for comparison in reversed(comparisons) if any(_lines_about(comparison)))
-        yield Warning(True, f"There are warnings about {', '.join(names)} too", lines)
-
-
-def _methods(releases: Sequence[Release]) -> Iterable[Warning]:
-    signatures: dict[str, dict[str, list[str]]] = {}
+def _what_sets_apart(releases: Sequence[Release]) -> Iterable[Warning]:
+    """Yield how releases differ in what their scores mean and in what these are about."""
+    # By metric and signature, by version of the data, and by metric and release
+    labels_by_signature: dict[str, dict[str, list[str]]] = {}
+    labels_by_version: dict[str, list[str]] = {}
+    scores_by_metric: dict[str, dict[str, Score]] = {}
+    totals: dict[str, int] = {}
     for release in releases:
-        for metric, signature in release.report.manifest["signatures"].items():
-            signatures.setdefault(metric, {}).setdefault(signature, []).append(release.label)
-    for metric, by_signature in signatures.items():
+        label = release.label
+        report = release.report
+        for metric, signature in report.manifest["signatures"].items():
+            labels_by_signature.setdefault(metric, {}).setdefault(signature, []).append(label)
+        labels_by_version.setdefault(report.dataset_version, []).append(label)
+        for score in report.overall:
+            scores_by_metric.setdefault(score.metric, {}).setdefault(label, score)
+        totals[label] = report.n_total
+
+    # Other methods, other data
+    for metric, by_signature in labels_by_signature.items():
         if len(by_signature) > 1:
-            lines = (f"{', '.join(labels)}: {signature}" for signature, labels in by_signature.items())
-            yield Warning(True, f"{metric} is not compared: computed in different ways", tuple(lines))
-
-
-def _data(releases: Sequence[Release]) -> Iterable[Warning]:
-    versions: dict[str, list[str]] = {}
-    for release in releases:
-        versions.setdefault(release.report.dataset_version, []).append(release.label)
-    if len(versions) > 1:
-        lines = tuple(f"{version}: {', '.join(labels)}" for version, labels in versions.items())
+            lines = tuple(f"{', '.join(labels)}: {signature}" for signature, labels in by_signature.items())
+            yield Warning(True, f"{metric} is not compared: computed in different ways", lines)
+    if len(labels_by_version) > 1:
+        lines = tuple(f"{version}: {', '.join(labels)}" for version, labels in labels_by_version.items())
         yield Warning(True, "The releases answered different versions of the data set", lines)
 
-
-_Sentences = Callable[[Report], Iterable[str]]
+    # Other rows
+    for metric, scores in scores_by_metric.items():
+        shares = [score.n_scored / max(1, score.n_total - score.n_undefined) for score in scores.values()]
+        if max(shares) - min(shares) > _COVERAGE_GAP:
+            lines = tuple(f"{label}: {score.n_scored:,} of {score.n_total:,}" for label, score in scores.items())
+            title = f"{metric}: scored on different shares of the rows; those without a score may be the hard ones"
+            yield Warning(True, title, lines)
+    if len(set(totals.values())) > 1:
+        lines = tuple(f"{label}: {n:,} answers" for label, n in totals.items())
+        yield Warning(False, "The releases do not have the same number of answers", lines)
 
 
 def _partial(report: Report) -> Iterable[str]:
@@ -87,41 +108,26 @@ def _partial(report: Report) -> Iterable[str]:
         yield report.message or "rows have no score"
 
 
-def _of_manifest(sentences: Callable[[Mapping[str, Any]], Iterable[str]]) -> _Sentences:
-    return lambda report: sentences(report.manifest)
-
-
-_OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
+_OF_REPORTS: Sequence[tuple[bool, str, Callable[[Report], Iterable[str]]]] = (
     (True, "Not every row could be scored: see coverage for the bounds", _partial),
-    (False, "How the judge did on questions with known answers", _of_manifest(check_notes)),
-    (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
-    (True, "A judge gave nearly all long answers the same score", _of_manifest(uniform_warnings)),
-    (True, "A judge was several models within one report: its scores mix theirs", _of_manifest(model_warnings)),
+    (False, "How the judge did on questions with known answers", lambda report: check_notes(report.manifest)),
+    (
+        False,
+        "The offline judge warns of some of its own verdicts",
+        lambda report: depth_warnings(report.manifest),
+    ),
+    (
+        True,
+        "A judge gave nearly all long answers the same score",
+        lambda report: uniform_warnings(report.manifest),
+    ),
+    (
+        True,
+        "A judge was several models within one report: its scores mix theirs",
+        lambda report: model_warnings(report.manifest),
+    ),
 )
 """Whether a warning is serious, its title, and what it says of each report."""
-
-
-def _reports(releases: Sequence[Release]) -> Iterable[Warning]:
-    for serious, title, sentences in _OF_REPORTS:
-        if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
-            yield Warning(serious, title, tuple(lines))
-
-
-def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
-    fields: dict[str, dict[str, Score]] = {}
-    for release in releases:
-        for score in release.report.overall:
-            fields.setdefault(score.metric, {}).setdefault(release.label, score)
-    for metric, scores in fields.items():
-        shares = [score.n_scored / max(1, score.n_total - score.n_undefined) for score in scores.values()]
-        if max(shares) - min(shares) > _COVERAGE_GAP:
-            lines = (f"{label}: {score.n_scored:,} of {score.n_total:,}" for label, score in scores.items())
-            title = f"{metric}: scored on different shares of the rows; those without a score may be the hard ones"
-            yield Warning(True, title, tuple(lines))
-    totals = {release.label: release.report.n_total for release in releases}
-    if len(set(totals.values())) > 1:
-        lines = (f"{label}: {n:,} answers" for label, n in totals.items())
-        yield Warning(False, "The releases do not have the same number of answers", tuple(lines))
 
 
 def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iterable[Warning]:
@@ -140,7 +146,8 @@ def _lengths(releases: Sequence[Release]) -> str:
     )
     if len(medians) < 2 or medians[0][0] == medians[-1][0]:
         return ""
-    (low, shortest), (high, longest) = medians[0], medians[-1]
+    low, shortest = medians[0]
+    high, longest = medians[-1]
     return f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
 
 
@@ -161,22 +168,26 @@ def summary(
     No difference is claimed that was not tested for.
     """
     if comparisons:
-        last = comparisons[-1]
-        gated = next((one for one in gates if (one.old, one.new) == (last.old, last.new)), None)
-        return headline(last, primary, gated.verdict if gated else None)
-    found = [(release, release.report.score(primary)) for release in releases]
-    scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
+        newest = comparisons[-1]
+        verdicts = [gated.verdict for gated in gates if (gated.old, gated.new) == (newest.old, newest.new)]
+        return headline(newest, primary, next(iter(verdicts), None))
+
+    # Without a comparison: the mean of each release
+    scored: list[tuple[float, str]] = []
+    for release in releases:
+        score = release.report.score(primary)
+        if score and score.mean is not None:
+            text = f"{release.label} {number(score.mean)}"
+            if score.ci_low is not None:
+                text += f" ({percent(LEVEL)} interval {ends(score.ci_low, score.ci_high)})"
+            scored.append((score.mean, text))
     if not scored:
         return f"No release has a mean of {primary}: too few answers have a score."
-    parts = [f"{release.label} {number(score.mean)}{_span(score)}" for release, score in scored]
-    if len(parts) > MOST_NAMED:
-        best = max(scored, key=lambda one: one[1].mean or 0.0)
-        newest = "" if best is scored[-1] else f" The last one is {parts[-1]}."
-        highest = parts[scored.index(best)]
-        return f"The highest {primary} of {len(parts)} releases: {highest}.{newest} No difference was tested."
-    tested = " No difference was tested." if len(parts) > 1 else ""
-    return f"{primary}: {', '.join(parts)}.{tested}"
 
-
-def _span(score: Score) -> str:
-    return "" if score.ci_low is None else f" ({percent(LEVEL)} interval {ends(score.ci_low, score.ci_high)})"
+    # Of many releases only the best and the last
+    if len(scored) > MOST_NAMED:
+        highest = max(scored, key=lambda mean_and_text: mean_and_text[0])
+        newest_mean = "" if highest is scored[-1] else f" The last one is {scored[-1][1]}."
+        return f"The highest {primary} of {len(scored)} releases: {highest[1]}.{newest_mean} No difference was tested."
+    tested = " No difference was tested." if len(scored) > 1 else ""
+    return f"{primary}: {', '.join(text for _, text in scored)}.{tested}"

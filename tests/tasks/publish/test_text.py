@@ -9,11 +9,11 @@ from answerkey.metrics_core.decide.verdict import Verdict
 from answerkey.tasks.publish.table import estimate
 from answerkey.tasks.publish.text import (
     chance,
+    doubts,
     ends,
     finding,
     headline,
     number,
-    only_one,
     percent,
     signed,
     undetectable,
@@ -108,7 +108,7 @@ def test_an_interval_has_two_ends():
 def test_samples_of_one_report_only_are_listed_once():
     failed = replace(ROW, metric="meaning_match", field="match", missing_new={"absent": 3, "failed": 12})
     pair = Comparison("d/a/v1", "d/b/v1", (ROW, failed, replace(failed, field="spread")))
-    assert list(only_one(pair)) == [
+    assert list(doubts(pair)) == [
         "meaning_match.match, meaning_match.spread: some samples have a number in one report only: "
         "12 only in d/a/v1, where d/b/v1 has 12 failed"
     ]

@@ -9,16 +9,14 @@ from answerkey.metrics_core.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,
-    CheckSummary,
-    Corrected,
     FieldSummary,
-    LabelAgreement,
     Page,
     Release,
     Samples,
     Warning,
 )
-from answerkey.tasks.publish.table import Cell, Table
+from answerkey.tasks.publish.table import Cell, Table, estimate
+from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.reports.report import Report, ReportPoint, Score
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
@@ -31,6 +29,9 @@ FACTS = [
     {"side": "answer", "id": "a2", "fact": "worked as a physicist", "status": "matched", "with": "r1.3"},
     {"side": "answer", "id": "a3", "fact": "father taught", "status": "extra", "with": None},
 ]
+
+
+NOTHING = Table("", (), ())
 
 
 def score(name, mean, slice_="all", n=10, failed=0):
@@ -115,8 +116,8 @@ def page(n=4, names=("old", "new"), text=None):
             [("3", say("id", -1), names[-1], "encoding", say("reason", 0), Cell(say("raw", 0), kind="raw"))],
             left=("sample", "release", "rule", "problem", "original row"),
         ),
-        agreements=(),
-        corrected=(),
+        agreements=NOTHING,
+        corrected=NOTHING,
         history=tuple(_moment(one, turn, name) for turn, one in enumerate(names) for name in (FIELDS[0], FIELDS[2])),
         samples=samples(n, names, say),
     )
@@ -187,10 +188,9 @@ def full():
         Comparison("old", "new", rows, ("longer answers",), margin=0.02, n_pairs=2),
     )
     passed = ReleaseVerdict("old", "mid", VERDICT.policy, Verdict("PASS", "It may ship.", basis="judge"))
-    half = (0.5, 0.4, 0.6)
-    shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
-    corrected = (Corrected(FIELDS[0], "new", (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 20, 30, "PPI++"),)
-    agreements = tuple(LabelAgreement(FIELDS[0], name, "answers.correct", 40, *shared) for name in (None, "new"))
+    half = estimate(0.5, 0.4, 0.6)
+    means = [(FIELDS[0], "new", estimate(0.61, 0.6, 0.62), estimate(0.55, 0.5, 0.6), "20", "30", "PPI++")]
+    agreed = [(FIELDS[0], name, "40", half, estimate(0.8, 0.7, 0.9), half, Cell("–")) for name in ("all", "new")]
     generation = {
         "model": "openai/<b>", "temperature": 0.7, "seed": 3, "max_tokens": 2048, "not_taken": ["seed"],
         "answered": 1999, "questions": 2000, "made_at": "2026-01-01T00:00:00+00:00", "system": "",
@@ -212,8 +212,16 @@ def full():
         releases=(old, mid, replace(new, report=fewer, command="answerkey evaluate other.jsonl")),
         gates=(passed, VERDICT),
         comparisons=comparisons,
-        agreements=agreements,
-        corrected=corrected,
+        agreements=Table(
+            "Agreement with human labels",
+            ("metric", "release", "labels", "kappa", "sensitivity", "specificity", "bias"),
+            agreed,
+        ),
+        corrected=Table(
+            "Corrected means",
+            ("metric", "release", "as scored", "in human labels", "labelled", "not labelled", "method"),
+            means,
+        ),
         data_docs="../_data-docs/index.html",
         overview="../index.html",
     )

@@ -14,6 +14,7 @@ from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
+from answerkey.tasks.publish.tables import estimated
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
@@ -194,22 +195,19 @@ def test_agreement_with_people_is_that_of_the_newest_calibration(small, done):
     store_calibration(small, calibrate(small, "rouge_l.recall", reports=done.ids))
     store_calibration(small, found := calibrate(small, "rouge_l.recall", reports=done.ids))
     made = build_page(small, done.ids)
-    assert [(one.field, one.release, one.n) for one in made.agreements] == [
-        ("rouge_l.recall", None, 13),
-        ("rouge_l.recall", "old", 7),
-        ("rouge_l.recall", "new", 6),
+    assert [tuple(row[:3]) for row in made.agreements.rows] == [
+        ("rouge_l.recall", "all", "13"),
+        ("rouge_l.recall", "old", "7"),
+        ("rouge_l.recall", "new", "6"),
     ]
-    whole, old, _ = made.agreements
-    agreed = found.parts[0].agreement
-    assert whole.kappa[0] == pytest.approx(agreed.kappa.value)
-    assert [(one.release, one.n, one.n_unlabelled, one.method) for one in made.corrected] == [
-        ("old", 7, 1, "PPI++"), ("new", 6, 1, "PPI++"),
+    assert made.agreements.rows[0][3] == estimated(found.parts[0].agreement.kappa)
+    assert [(row[1], *row[4:]) for row in made.corrected.rows] == [
+        ("old", "7", "1", "PPI++"), ("new", "6", "1", "PPI++"),
     ]  # fmt: skip
-    assert made.corrected[0].corrected[0] == pytest.approx(found.corrected[0].corrected.value)
-    assert old.release == made.corrected[0].release
+    assert made.corrected.rows[0][3] == estimated(found.corrected[0].corrected)
     alone = build_page(small, done.ids[:1])
-    assert [one.release for one in alone.agreements] == [None, "old"]
-    assert [one.release for one in alone.corrected] == ["old"]
+    assert [row[1] for row in alone.agreements.rows] == ["all", "old"]
+    assert [row[1] for row in alone.corrected.rows] == ["old"]
 
 
 def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_without_a_calibration(
@@ -225,19 +223,16 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     made = build_page(home, done.ids)
     scores = [float(i % 4 > 0) for i in range(100)]
     expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
-    [one] = made.corrected
-    assert (one.field, one.release, one.n, one.n_unlabelled, one.method) == (
-        "exact_match.match", "part", 20, 80, "PPI++",
-    )  # fmt: skip
-    assert one.corrected == pytest.approx((expected.value, *expected.interval[:2]))
-    assert one.raw[0] == pytest.approx(0.75) and one.corrected[0] < 0.5
-    assert made.agreements == ()
+    [(field, name, as_scored, by_people, *others)] = made.corrected.rows
+    assert (field, name, as_scored.text, *others) == ("exact_match.match", "part", "0.750", "20", "80", "PPI++")
+    assert by_people == estimated(expected) and expected.value < 0.5
+    assert made.agreements.rows == []
     html = render(made)
     assert "Estimated means of the human labels" in html and 'aria-label="Agreement with human labels"' not in html
     # A calibration of the same report says the same, once.
     store_calibration(home, calibrate(home, "exact_match.match", reports=["part"]))
     again = build_page(home, done.ids)
-    assert [(mean.release, mean.corrected) for mean in again.corrected] == [("part", pytest.approx(one.corrected))]
+    assert again.corrected.rows == made.corrected.rows
 
 
 def judged_run(home, rows, metrics=("meaning_match",), brain=wordy, **how):

@@ -5,7 +5,8 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page import charts, tables
+from answerkey.tasks.publish import tables
+from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.table import Cell
 from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page

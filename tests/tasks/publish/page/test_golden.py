@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page import tables
+from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.page.html import render, write
 from answerkey.tasks.publish.page.markdown import as_markdown, comment_markdown
 from answerkey.tasks.publish.page.model import as_json
@@ -69,7 +69,7 @@ def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path):
 
 def test_a_release_may_be_called_as_a_column_is():
     made = page(names=("clusters", "scored"))
-    shown = tables.slices(made, FIELDS[0]).folded()
+    shown = tables.slices(made.by_release, FIELDS[0]).folded()
     assert tuple(shown.head) == ("slice", "clusters", "scored", "scored")
     [row] = shown.rows
     assert [str(cell) for cell in row] == ["lang=en", "0.500 [0.400, 0.600]", "0.600 [0.500, 0.700]", "10"]
@@ -79,7 +79,7 @@ def test_a_release_may_be_called_as_a_column_is():
 def test_of_very_many_slices_the_largest_are_kept():
     many = tuple(score(FIELDS[0], 0.5, f"id=a={n}", n=n + 1) for n in range(100))
     sliced = replace(release("a"), report=report("a", scores=many))
-    shown = tables.slices(replace(page(), fields=page().fields[:1], releases=(sliced,)), FIELDS[0])
+    shown = tables.slices(replace(page(), releases=(sliced,)).by_release, FIELDS[0], 40)
     assert [row[0] for row in shown.rows[:2]] == ["id=a=99", "id=a=98"]
     assert len(shown.rows) == 40
     assert shown.notes == ["The largest values of each column; 60 smaller ones are in the warehouse."]

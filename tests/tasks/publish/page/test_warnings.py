@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page.model import CheckSummary, Warning
+from answerkey.tasks.publish.page.model import Warning
 from answerkey.tasks.publish.page.warnings import summary, warnings
+from answerkey.tasks.publish.tables import CheckSummary
 from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, VERDICT, field_comparison, release, report, score
 
 PRIMARY = FIELDS[0]
