@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 from answerkey.flows.cli.main import print_json
@@ -136,7 +136,10 @@ def print_result(
     from answerkey.tasks.publish.text import first_is_old
     from answerkey.tasks.reports.report import read_reports
 
-    reports, gates = (read_reports(home, result), stored_verdicts(home, result)) if result else ([], [])
+    # A dry run or a run that has nothing to do may have made no warehouse
+    with home.warehouse.reading() if result else nullcontext():
+        reports = read_reports(home, result) if result else []
+        gates = stored_verdicts(home, result) if result else ()
     # By the gate that is kept for the data set too
     gated = gated or bool(gates)
     compared = compared or gated

@@ -26,7 +26,7 @@ from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import number
 from answerkey.tasks.reports.headline import fields_of, primary
-from answerkey.tasks.reports.report import Report, is_known, labels, read_reports
+from answerkey.tasks.reports.report import Report, is_known, labels
 from answerkey.tasks.server import is_away, within_run
 from answerkey.tasks.warehouse.home import Home
 
@@ -142,6 +142,16 @@ def unversioned(report_id: str) -> list[str]:
     return (report_id.rpartition("/")[0] or report_id).split("/", 1)
 
 
+def parts_of(report_id: str) -> tuple[str, str, int]:
+    """Data set, release and version of a report.
+
+    >>> parts_of("faq/gpt-4/beta/v12")
+    ('faq', 'gpt-4/beta', 12)
+    """
+    dataset, release = unversioned(report_id)
+    return dataset, release, int(report_id.rpartition("/v")[2])
+
+
 def publish_run(
     home: Home,
     report_ids: Sequence[str],
@@ -171,11 +181,10 @@ def publish_run(
     if file_and_key:
         file, key = file_and_key
     else:
-        [newest] = read_reports(home, report_ids[-1:])
-        file = report_file(newest.dataset, newest.release, newest.version)
+        dataset, release, version = parts_of(report_ids[-1])
+        file = report_file(dataset, release, version)
         baselines = {pair.old for pair in comparisons} | {gated.old for gated in gates}
-        releases = [newest.release] if len(set(report_ids) - baselines) == 1 else []
-        key = artifact_key("report", newest.dataset, *releases)
+        key = artifact_key("report", dataset, *([release] if len(set(report_ids) - baselines) == 1 else []))
     # An artifact for each verdict, whose key is that of all verdicts about these two releases
     for gated in gates:
         verdict_key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
@@ -206,11 +215,11 @@ def publish_pair(
     home: Home, comparison: Comparison, gates: Sequence[ReleaseVerdict] = (), *, drawn: bool = True
 ) -> str:
     """Make one page about two reports that were compared. Returns as `publish_run`."""
-    old, new = read_reports(home, [comparison.old, comparison.new])
-    page_file = report_file(new.dataset, new.release, new.version).removesuffix(".html")
-    file = f"{page_file}-against-{file_name(old.release)}-v{old.version}.html"
-    key = artifact_key("comparison", old.dataset, old.release, new.dataset, new.release)
     ids = [comparison.old, comparison.new]
+    _, old_release, old_version = parts_of(comparison.old)
+    page_file = report_file(*parts_of(comparison.new)).removesuffix(".html")
+    file = f"{page_file}-against-{file_name(old_release)}-v{old_version}.html"
+    key = artifact_key("comparison", *unversioned(comparison.old), *unversioned(comparison.new))
     return publish_run(home, ids, [comparison], gates, drawn=drawn, file_and_key=(file, key))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -75,7 +75,8 @@ class DatasetSummary:
     """A data set with its headline fields over time, the oldest report first.
 
     `reports` are tables of its reports with the primary field, the newest first: of the newest, and of all earlier ones
-    if there are any. `files` are the pages of all reports by their ids.
+    if there are any. `files` are the pages of all reports by their ids. `anchor` is the report that the gate was first
+    kept with, empty without a gate, and `anchor_means` has its fields.
     """
 
     name: str
@@ -85,6 +86,8 @@ class DatasetSummary:
     reports: tuple[Table, ...]
     files: Mapping[str, str]
     history: tuple[ReportPoint, ...]
+    anchor: str = ""
+    anchor_means: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ def _summary(
     head = ("report", "made, UTC", primary or "score", "gate", "scored", "data set")
     newest_table = Table(f"Reports on {dataset}", head, rows[:_NEWEST], left=["made, UTC", "gate", "data set"])
     tables = [newest_table, replace(newest_table, title=f"Earlier reports on {dataset}", rows=rows[_NEWEST:])]
+    anchors = warehouse.execute(_SQL["anchor"], [dataset]).fetchall()
     return DatasetSummary(
         name=dataset,
         n_samples=n_samples,
@@ -188,6 +192,8 @@ def _summary(
         reports=tuple(table for table in tables if table.rows),
         files=files,
         history=moments(warehouse, [dataset], headline_fields)[dataset],
+        anchor=anchors[0][0].partition("/")[2] if anchors else "",
+        anchor_means={name: mean for _, name, mean in anchors},
     )
 
 

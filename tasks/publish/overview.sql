@@ -11,6 +11,15 @@ SELECT report_id FROM reports WHERE dataset = ? ORDER BY created_at DESC, rowid 
 SELECT v."primary" FROM verdicts v JOIN reports r ON r.report_id = v.new_report WHERE r.dataset = ?
 ORDER BY v.created_at DESC, v.rowid DESC LIMIT 1
 
+-- name: anchor
+-- The fields of the newest report that the gate of a data set was first kept with.
+SELECT r.report_id, s.metric || '.' || s.field, s.mean
+FROM current_gates g
+JOIN reports r ON r.dataset = g.dataset AND g.anchor IN (r.report_id, r.release)
+JOIN report_scores s ON s.report_id = r.report_id AND s.slice = 'all' AND s.mean IS NOT NULL
+WHERE g.dataset = ?
+QUALIFY dense_rank() OVER (ORDER BY r.created_at DESC) = 1
+
 -- name: reports
 -- The newest first, with the field $name and with what the gate said last of each.
 SELECT r.release, r.version, strftime(r.created_at, '%Y-%m-%d %H:%M'), r.dataset_version, r.status, s.n_scored,

@@ -73,11 +73,16 @@ def slice_plots(page: Page) -> dict[str, Drawings]:
     return {column: drawings for column, drawings in plots.items() if drawings}
 
 
-def history_plots(history: Sequence[ReportPoint], names: Sequence[str], primary: str = "") -> dict[str, Drawings]:
-    """Draw each of the fields `names` over time, and the `primary` one also for a wide screen; see `history_plot`."""
+def history_plots(
+    history: Sequence[ReportPoint], names: Sequence[str], primary: str = "", anchors: Mapping[str, float] | None = None
+) -> dict[str, Drawings]:
+    """Draw each of the fields `names` over time, and the `primary` one also for a wide screen; see `history_plot`.
+
+    `anchors` has the means of the anchor by field.
+    """
     plots = {}
     for name in names:
-        drawings = _by_screen(partial(history_plot, history, name))
+        drawings = _by_screen(partial(history_plot, history, name, anchor=(anchors or {}).get(name)))
         if drawings:
             plots[name] = drawings if name == primary else {"any": drawings["narrow"]}
     return plots
@@ -187,8 +192,11 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     return _svg(f"{page.primary} by {column}, with 95 % intervals", width, height + _AXIS, shapes)
 
 
-def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Markup | None:
-    """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature."""
+def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: float | None = None) -> Markup | None:
+    """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature.
+
+    `anchor` is the mean of the report that all are held against in the end, which gets a dashed line.
+    """
     rows = []
     for point in history:
         if point.field == name and point.mean is not None:
@@ -197,7 +205,7 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Marku
             rows.append(_Interval(point.mean, point.low, point.high, label, shape=shape))
     if len(rows) < 2:
         return None
-    domain = _domain([row.ends for row in rows])
+    domain = _domain([row.ends for row in rows] + ([] if anchor is None else [(anchor, anchor)]))
     y = _scale(domain, -_HISTORY, _HISTORY)
     axis_width = 44
     step = (width - axis_width) / len(rows)
@@ -212,6 +220,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Marku
     for value in _ticks(*domain, 4):
         shapes.append(_line((axis_width, y(value)), (width, y(value)), "var(--rule)", 1))
         shapes.append(_text(axis_width - 8, y(value) + 4, _plain(value), "end", muted=True))
+    if anchor is not None:
+        shapes.append(_line((axis_width, y(anchor)), (width, y(anchor)), "var(--muted)", 1.5, dash="4,3"))
     path = "L".join(f"{_px(x)},{_px(y(row.mean))}" for x, row in zip(positions, rows, strict=True))
     shapes.append(Markup('<path d="M{}" fill="none" stroke="var(--line)" stroke-width="1.5"/>').format(path))
     for number, (x, row) in enumerate(zip(positions, rows, strict=True), 1):
@@ -219,8 +229,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Marku
         shapes.append(_line((x, y(low)), (x, y(high)), row.tone, 2))
         shapes.append(_mark(row, x, y(row.mean), 4.3))
         if (len(rows) - number) % labels_step == 0:
-            anchor = "end" if slanted else "middle"
-            shapes.append(_text(x, _HISTORY + 18, row.name, anchor, muted=True, slanted=slanted))
+            aligned = "end" if slanted else "middle"
+            shapes.append(_text(x, _HISTORY + 18, row.name, aligned, muted=True, slanted=slanted))
     dataset = history[0].report_id.partition("/")[0]
     title = f"{name} over the reports of {dataset}, with 95 % intervals"
     return _svg(title, width, _HISTORY + (86 if slanted else 28), shapes)
