@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from answerkey.tasks.publish.overview import build_overview, render_overview
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_brains import says
 from tests.judge_server import UNTESTED, JudgeServer, data_of
 
@@ -92,3 +94,6 @@ def test_a_kept_home_is_read_compared_gated_and_made_again(kept, command):
     verdict = command("evaluate", later, "--dataset", "lamps", "--metrics", "exact_match", code=1)
     assert "FAIL  later must not ship in place of old" in verdict
     assert "2 releases, or versions of their answers, were held against old so far" in " ".join(verdict.split())
+    page = render_overview(build_overview(Home(kept)))
+    assert 'The dashed line is the anchor of the gate, <bdi dir="auto">old/v1</bdi>.' in page
+    assert 'stroke-dasharray="4,3"' in page

@@ -13,7 +13,6 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, junit, stored_verdicts, worst
-from answerkey.tasks.publish.overview import build_overview, render_overview
 from answerkey.tasks.releases.kept_gate import keep_gate, kept_gate
 from tests.tasks.gating_help import Made, evouna, warehouse
 from tests.tasks.staging_help import at, jsonl, query, refusal, run, source_of
@@ -204,8 +203,6 @@ def test_ten_releases_that_each_lose_a_little_ship_only_where_the_policy_moves_t
         assert [verdict.outcome for verdict in verdicts] == expected
         said = f" Against the anchor {first}: {FIELD} went from 1.000 to 0.800 (-0.200, 95 % interval -0.2"
         assert (said in verdicts[-1].sentence) == (baseline == "last shipped")
-    page = render_overview(build_overview(home))
-    assert "The dashed line is the anchor of the gate, <bdi>r0/v1</bdi>." in page and 'stroke-dasharray="4,3"' in page
 
 
 def test_two_reports_of_one_release_go_by_their_versions(home):
