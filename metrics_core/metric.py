@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 BlankAnswer = Literal["zero", "undefined"]
 """How a blank answer to a question with references is scored.
 
-`zero`: it counts as a wrong answer and gets the lowest value. `undefined`: it is left out.
+`zero`: it counts as a wrong answer; see `blank_outcome`. `undefined`: it is left out.
 """
 
 Need = Literal["answer", "references", "question", "context"]
 Kind = Literal["lexical", "semantic", "judge"]
-Workload = Kind | Literal["offline"]
-"""What scoring keeps busy: a kind, or the offline judge, which computes as words do, but for longer."""
 """Where scoring happens. `lexical`: in Python code, spread over processes. `semantic`: in a model in this process.
 `judge`: over the network.
 """
+Workload = Kind | Literal["offline"]
+"""What scoring keeps busy: a kind, or the offline judge, which computes as words do, but for longer."""
 
 Value = Outcome | Mapping[str, float] | float | None
 """The return value of `Metric.score`: an outcome, a number per field, that of the only field, None if undefined."""
@@ -202,7 +202,7 @@ class Metric(ABC):
     def columns(self) -> tuple[str, ...]:
         """Other columns of the rows that the metric needs, which come as `Sample.columns`. Usually a class attribute.
 
-        A sample that lacks one, or in which it is blank, is undefined.
+        A sample that lacks one, or in which it is blank, is undefined. A file in which no row has it is refused.
         """
         return ()
 
@@ -389,8 +389,7 @@ def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
 def degenerate(sample: Sample, fields: tuple[Field, ...], blank_answer: BlankAnswer) -> Outcome | None:
     """The outcome of a sample without a usable reference or with a blank answer; None for any other sample.
 
-    Without a usable reference the outcome is undefined, whatever the answer. A blank answer gets the lowest value of
-    every field (policy `zero`) or is undefined.
+    Without a usable reference the outcome is undefined, whatever the answer. A blank answer: see `blank_outcome`.
     """
     if not sample.usable_references:
         return NO_REFERENCE
@@ -398,10 +397,15 @@ def degenerate(sample: Sample, fields: tuple[Field, ...], blank_answer: BlankAns
 
 
 def blank_outcome(fields: tuple[Field, ...], blank_answer: BlankAnswer) -> Outcome:
-    """The outcome of a blank answer: the lowest value of every field (policy `zero`), or undefined."""
-    if blank_answer == "undefined":
+    """The outcome of a blank answer: undefined, or (policy `zero`) what a wrong answer gets at best.
+
+    That is 0, or the lowest value of a field whose range begins above 0; and the highest value of a field of which
+    less is better. If that has no highest value, the outcome is undefined.
+    """
+    values = {field.name: field.high if field.lower_is_better else max(field.low, 0.0) for field in fields}
+    if blank_answer == "undefined" or math.inf in values.values():
         return Undefined(BLANK_ANSWER)
-    return Scored({field.name: max(field.low, 0.0) for field in fields}, reason=BLANK_ANSWER)
+    return Scored(values, reason=BLANK_ANSWER)
 
 
 def identical_reference(sample: Sample) -> int | None:
