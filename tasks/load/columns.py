@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
 import shlex
@@ -17,7 +18,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.cells import UnreadableCell
-from answerkey.tasks.load.plain import ShortenedList, as_list, spelled, spells_list
+from answerkey.tasks.load.plain import ShortenedList, spelled, spells_list
 from answerkey.tasks.load.rows import Record
 
 KEYS: tuple[Key, ...] = get_args(Key)
@@ -82,6 +83,20 @@ class ColumnMap:
         shown = {key: self.paths[key].replace("\n", " + ") for key in self.guessed}
         return ", ".join(key if key == path else f"{key}={path}" for key, path in shown.items())
 
+    def paths_of(self, *keys: Key) -> list[str]:
+        """Return the paths of these keys; of all, if none is named."""
+        return paths_in(self.paths[key] for key in keys or self.paths if key in self.paths)
+
+
+def paths_in(texts: Iterable[str]) -> list[str]:
+    """Return the paths in texts that have one in each line."""
+    return [path for text in texts for path in text.split("\n")]
+
+
+def names_in(records: Iterable[Record]) -> list[str]:
+    """Return the names of the columns of records, in the order in which they come."""
+    return list(dict.fromkeys(itertools.chain.from_iterable(records)))
+
 
 def usual_names(*keys: Key) -> tuple[str, ...]:
     """The names by which columns of these keys are recognised."""
@@ -131,21 +146,18 @@ def complete(
         UserError: a mapped path or a slice is in none of the records, or a mapped score is a time without a unit.
     """
     # The columns that a format has made, and those that are mapped
-    columns = dict.fromkeys(name for record in records for name in record)
+    columns = names_in(records)
     by_format = [key for key in KEYS if made and key in columns]
-    filled = {name for record in records for name, cell in record.items() if cell not in (None, "", [])}
+    filled = _filled_columns(records)
     if "missing_because" in filled:
-        filled.add("answer")
+        filled.append("answer")
     needed = ("id", "release", "references", "answer")
     paths = {key: key for key in by_format if key in filled or key not in needed} | dict(mapped)
     references_as = paths.pop("references-as", "")
 
     # Each of them must be there
-    key_paths: list[tuple[str, str]] = [
-        (key, path) for key, key_lines in paths.items() for path in key_lines.split("\n")
-    ]
-    key_paths += [("slice", path) for path in slices if path not in reference_slices]
-    for key, path in key_paths:
+    key_paths = [(key, path) for key, key_lines in paths.items() for path in key_lines.split("\n")]
+    for key, path in [*key_paths, *(("slice", path) for path in slices if path not in reference_slices)]:
         if records and not any(is_there(record, path) for record in records):
             matches = difflib.get_close_matches(path, columns, 1, 0.8)
             hint = f"did you mean {matches[0]!r}? " if matches else ""
@@ -183,13 +195,13 @@ def check_units(names: Iterable[str], source: str) -> None:
 
 def _texts_of(records: Iterable[Record], columns: ColumnMap, *keys: Key) -> Iterator[tuple[int, str]]:
     """Yield the texts of these keys among the records, with the number of the record (from 1)."""
+    paths = columns.paths_of(*keys)
     for number, record in enumerate(records, 1):
-        for key in keys:
-            for path in columns.paths[key].split("\n") if key in columns.paths else ():
-                # What cannot be read is refused with its row
-                with suppress(ValueError):
-                    if isinstance(text := value(record, path), str):
-                        yield number, text
+        for path in paths:
+            # What cannot be read is refused with its row
+            with suppress(ValueError):
+                if isinstance(text := value(record, path), str):
+                    yield number, text
 
 
 def _spelling(text: str) -> Literal["", "list", "texts", "shortened", "object", "broken"]:
@@ -225,14 +237,14 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
 
     # The columns that nothing is read from, with their cells
-    used = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
+    used = {*columns.paths_of(), *columns.slices}
     if made:
         scores = [record.get("scores") for record in records]
         used |= {str(name) for cell in scores if isinstance(cell, Mapping) for name in cell}
         used |= {"release_order", "response_filter"}
     used |= {path_steps[0] for path in used if (path_steps := steps(path))}
-    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
-    unused = {name: [record.get(name) for record in records] for name in names if name not in used}
+    names = [name for name in _filled_columns(records) if name not in used]
+    unused = {name: [record.get(name) for record in records] for name in names}
 
     # Some may be right answers, labels, or answers
     references = []
@@ -243,7 +255,7 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
             if is_right and any(isinstance(cell, str | list) and cell for cell in cells):
                 references.append(name)
     if references:
-        all_references = [*columns.paths["references"].split("\n"), *references]
+        all_references = [*columns.paths_of("references"), *references]
         options = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in all_references)
         notes.append(f"not used: {', '.join(references)}; if these are right answers too, give {options}")
     labels = []
@@ -263,13 +275,14 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     # The rest is named
     times = [name for name in unused if name.casefold() in NO_UNIT and not made]
     notes += [f"not used: {name}, a time without a unit; call the column latency_s or latency_ms" for name in times]
-    rest = [name for name in unused if name not in (*references, *labels, *times)]
+    unnamed = [name for name in unused if name not in (*references, *labels, *times)]
     if made:
         # A format may give a column by its own name beside the one that it is read as
-        rest = [name for name in rest if not all(_is_in_use(record, name, columns) for record in records)]
-    if rest:
-        more = f" and {len(rest) - _MOST_UNUSED} more" if len(rest) > _MOST_UNUSED else ""
-        notes.append(f"not used: {', '.join(rest[:_MOST_UNUSED])}{more}")
+        unnamed = [name for name in unnamed if not all(_is_in_use(record, name, columns) for record in records)]
+    if unnamed:
+        n_more = len(unnamed) - _MOST_UNUSED
+        and_more = f" and {n_more} more" if n_more > 0 else ""
+        notes.append(f"not used: {', '.join(unnamed[:_MOST_UNUSED])}{and_more}")
 
     return [*notes, *_notes_on_references(columns, records, option)]
 
@@ -326,12 +339,12 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
     """Tell whether a cell has nothing but what the record has at one of the paths."""
-    used = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
+    used = [record.get(path) for path in columns.paths_of()]
     items = [item for cell in used if isinstance(cell, list) for item in cell]
     return record.get(name) in (None, *used, *items)
 
 
-def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts: bool = False) -> list[str]:
+def wide_columns(records: Sequence[Record], used: Collection[str], *, by_texts: bool = False) -> list[str]:
     """Find columns that each seem to have the answers of one release: named after models, or each an "answer".
 
     With `by_texts`, if there are no such names, all columns that have texts and not only numbers.
@@ -347,18 +360,18 @@ def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts:
     """
     # Columns with texts that are not about answers or references
     excluded = re.compile(f"{_RIGHT.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$")
-    names = dict.fromkeys(name for record in records for name in record if name not in taken)
-    names_left = [name for name in names if not excluded.search(_plainly(name))]
-    names_left = [name for name in names_left if any(isinstance(record.get(name), str) for record in records)]
+    texts = {}
+    for name in names_in(records):
+        cells = [record.get(name) for record in records]
+        has_text = any(isinstance(cell, str) for cell in cells)
+        if has_text and name not in used and not excluded.search(_plainly(name)):
+            texts[name] = " ".join(str(cell or "") for cell in cells)
 
     # Several of the first kind that there is
-    of_models = [name for name in names_left if _MODELS.search(name.casefold())]
-    answers = [name for name in names_left if _ANSWERS.search(_plainly(name))]
-    texts = []
-    for name in names_left if by_texts else ():
-        if any(re.search(r"[^\W\d]", str(record.get(name) or "")) for record in records):
-            texts.append(name)
-    return next((columns for columns in (of_models, answers, texts) if len(columns) > 1), [])
+    of_models = [name for name in texts if _MODELS.search(name.casefold())]
+    answers = [name for name in texts if _ANSWERS.search(_plainly(name))]
+    in_words = [name for name, text in texts.items() if by_texts and re.search(r"[^\W\d]", text)]
+    return next((names for names in (of_models, answers, in_words) if len(names) > 1), [])
 
 
 def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
@@ -368,9 +381,8 @@ def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
     >>> [tells_questions_apart(name, columns) for name in ("review", "answer", "latency_ms")]
     [True, False, False]
     """
-    used = {path for paths in columns.paths.values() for path in paths.split("\n")}
-    plain = _plainly(name)
-    return name not in used and not (_MEASURES.search(plain) or _ANSWERS.search(plain) or _MODELS.search(plain))
+    about_answers = f"{_MEASURES.pattern}|{_ANSWERS.pattern}|{_MODELS.pattern}"
+    return name not in columns.paths_of() and not re.search(about_answers, _plainly(name))
 
 
 def wide_option(names: Iterable[str]) -> str:
@@ -382,6 +394,11 @@ def wide_option(names: Iterable[str]) -> str:
     return f"--wide {shlex.quote(','.join(names))}"
 
 
+def _filled_columns(records: Iterable[Record]) -> list[str]:
+    """Return the names of the columns that have a cell with anything in it."""
+    return names_in([name for name, cell in record.items() if cell not in (None, "", [])] for record in records)
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -391,23 +408,18 @@ def _recognised(paths: Mapping[Key, str], columns: Collection[str], by_format: C
     by_name = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
     recognised: dict[Key, str] = {}
     for key, usual in USUAL_NAMES.items():
-        used = {path for key_lines in paths.values() for path in key_lines.split("\n")} | {*recognised.values()}
-        candidates = (_columns_named(name, by_name, used, numbered=key in _LISTS) for name in usual)
-        path = next(filter(None, candidates), None)
-        if key not in paths and key not in by_format and path is not None:
-            recognised[key] = path
+        used = {*paths_in(paths.values()), *recognised.values()}
+        for name in usual if key not in (*paths, *by_format) else ():
+            candidates = [by_name.get(name, by_name.get(_plainly(name)))]
+            if key in _LISTS:
+                # Also `reference_2` and the like, in the order of their numbers
+                numbered = re.compile(rf"{_plainly(name)}([0-9]{{1,2}})")
+                by_number = {int(match[1]): by_name[match[0]] for match in map(numbered.fullmatch, by_name) if match}
+                candidates += [by_number[number] for number in sorted(by_number)]
+            if free := dict.fromkeys(column for column in candidates if column and column not in used):
+                recognised[key] = "\n".join(free)
+                break
     return recognised
-
-
-def _columns_named(name: str, by_name: Mapping[str, str], used: Collection[str], *, numbered: bool) -> str:
-    """Return the column of a usual name; where `numbered`, also `reference_2` and the like, one in each line."""
-    plain = _plainly(name)
-    columns = [by_name.get(name, by_name.get(plain, ""))]
-    if numbered:
-        matches = [(other, re.fullmatch(rf"{plain}([0-9]{{1,2}})", other)) for other in by_name]
-        by_number = {int(match[1]): by_name[other] for other, match in matches if match}
-        columns += [by_number[number] for number in sorted(by_number)]
-    return "\n".join(dict.fromkeys(column for column in columns if column and column not in used))
 
 
 def columns_in(record: Record, usual: ColumnMap) -> ColumnMap:
@@ -689,8 +701,9 @@ def as_texts(cell: Any, spelled_as: str = "list") -> list[str]:
         return [part.strip() for part in cell.split(_SEPARATORS[spelled_as]) if part.strip()]
     if isinstance(cell, str) and spells_list(cell) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
-        items = as_list(cell)
-        cell = items if spelled_as in ("list", "lists") or _are_texts(cell, items) else cell
+        items = spelled(cell)
+        if isinstance(items, list) and (spelled_as in ("list", "lists") or _are_texts(cell, items)):
+            cell = items
     items = cell if isinstance(cell, (list, tuple, set)) else [cell]
     return [text for item in items if (text := as_text(item)) is not None]
 
@@ -734,7 +747,7 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
     """
     spelled_as = columns.references_as if key in _LISTS else "list"
     texts: list[str] = []
-    paths = columns.paths[key].split("\n") if key in columns.paths else []
+    paths = columns.paths_of(key)
     for path in paths:
         try:
             texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]

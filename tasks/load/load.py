@@ -6,7 +6,7 @@ import gc
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from answerkey.tasks.load.columns import (
     clean,
     columns_in,
     complete,
+    names_in,
     notes_on,
     release_name,
     repeat_of,
@@ -40,7 +41,6 @@ from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Rea
 from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.references import (
     Reference,
-    ReferenceJoin,
     ReferenceTable,
     sample_fields,
 )
@@ -104,6 +104,11 @@ class Source:
         return {name: self.paths.get(COLUMN, name) if name == COLUMN else name for name in names}
 
     @property
+    def other_paths(self) -> tuple[str, ...]:
+        """Paths that no key is for: of slices and of other columns."""
+        return (*self.slices, *self.column_paths.values())
+
+    @property
     def chosen(self) -> str:
         """The format, if it need not be recognised: who says where answers and references are has said it too."""
         return self.format or (PLAIN.name if self.wide or {"answer", "references"} <= self.paths.keys() else "")
@@ -157,7 +162,7 @@ def load(source: Source, out: Path) -> Loaded:
     # The references, then the answers: their format, their columns, their rows
     references = _load_references(source, out, reference_files, notes)
     rows = read(source.answers, out, answer_files, source.encoding)
-    mapped = [*source.paths.values(), *source.slices, *source.column_paths.values()]
+    mapped = (*source.paths.values(), *source.other_paths)
     answers = opened(rows, source.answers, source.chosen, source.wide, mapped)
 
     def read_again() -> Iterator[Raw]:
@@ -181,8 +186,7 @@ def load(source: Source, out: Path) -> Loaded:
     notes += [*reference_files.notes(), *answer_files.notes()]
     contents = {"answers": answer_files.about()}
     if references:
-        if isinstance(stager.references, ReferenceJoin):
-            notes += stager.references.notes(_name(source.answers), _name(source.references or ""))
+        notes += references.notes(_name(source.answers), _name(source.references or ""))
         references.close()
         contents["references"] = reference_files.about()
     return Loaded(
@@ -218,8 +222,7 @@ def _stager_of(
         columns = _columns_of(source, answers.records, references, reading)
     except UserError:
         later_records = (raw.record for raw in read_again() if raw.record is not None)
-        mapped = {*source.paths.values(), *source.slices, *source.column_paths.values()}
-        more_records = with_other_columns(later_records, mapped)
+        more_records = with_other_columns(later_records, (*source.paths.values(), *source.other_paths))
         columns = _columns_of(source, [*answers.records, *more_records], references, reading)
     if source.wide:
         notes.append(f"{name}: one release per column: {', '.join(source.wide)}")
@@ -227,8 +230,7 @@ def _stager_of(
         notes.append(f"{name}: not read: {listed(reading.unread, 40)}")
     # Of a row with several releases, the first stands for all
     records = answers.records[:: len(source.wide) or 1]
-    used_columns = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
-    notes += [f"{name}: {note}" for note in notes_on(used_columns, records, "--map", reading.is_made)]
+    notes += [f"{name}: {note}" for note in notes_on(columns, records, "--map", reading.is_made)]
 
     # The release: a table that names it is believed; logs of a tool name models, of which one may have answered twice
     has_release = source.release or ("release" in columns.paths and not reading.is_made)
@@ -273,10 +275,12 @@ def _stager_of(
                 if sample_id is not None:
                     yield raw.file, sample_id
 
+    if references:
+        references.answer_ids = answer_ids
     return Stager(
-        columns=columns,
+        columns=replace(columns, slices=tuple(dict.fromkeys(source.slices))),
         release=source.release,
-        references=None if references is None else ReferenceJoin(references, answer_ids),
+        references=references,
         default_release=default_release,
         by_file=by_file,
         own_columns=not reading.is_made,
@@ -332,10 +336,8 @@ def _columns_of(
     """
     # Those that are mapped, and those that are known by their names
     in_references = references.sliced if references else ()
-    used = (*source.slices, *source.column_paths.values())
     paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = complete(paths, used, records, called(source.answers), in_references, made=reading.is_made)
-    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
+    columns = complete(paths, source.other_paths, records, called(source.answers), in_references, made=reading.is_made)
     if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
@@ -359,7 +361,7 @@ def _columns_of(
                 # What has been taken for the answer is the right one then
                 option = f" --map references={columns.paths['answer']}" if key == "references" else ""
                 remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
-            free = [name for name in dict.fromkeys(itertools.chain(*records)) if name not in columns.paths.values()]
+            free = [name for name in names_in(records) if name not in columns.paths.values()]
             cells = [record.get(name) for record in records for name in free]
             if key == "answer" and cells and all(as_number(str(cell)) is not None for cell in cells):
                 remedy += "; scores without answers go to `answerkey compare` and `answerkey gate`"
@@ -367,7 +369,7 @@ def _columns_of(
     if references and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
-            f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
+            f"columns are {', '.join(names_in(records))}"
         )
     return columns
 
@@ -460,10 +462,13 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
 
     n_rows = 0
     with (
-        _old_objects_frozen(),
+        ExitStack() as stack,
         parquet_writer(rejects, quarantine_schema()) as reject_writer,
         parquet_writer(staged, staged_schema()) as staged_writer,
     ):
+        # Of the millions of objects to come, cycles are looked for among these alone, for a third of the time
+        gc.freeze()
+        stack.callback(gc.unfreeze)
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
             tell(Advance("load rows", n_rows))
@@ -479,31 +484,17 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
     return n_rows
 
 
-@contextmanager
-def _old_objects_frozen() -> Iterator[None]:
-    """Around work that makes millions of objects: cycles are looked for among these alone, for a third of the time."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-def _without_errors(record: Record, paths: Mapping[Key, str]) -> tuple[Record, str | None]:
+def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | None]:
     """Return a record in which an answer or right answer is no error of a sheet (`#N/A`), and the first such error.
 
     Such a question has no score: neither what was answered nor what is right is known. It counts nevertheless.
     """
-    cells = {
-        path: cell
-        for key in ("answer", "references")
-        for path in paths.get(key, "").split("\n")
-        if isinstance(cell := record.get(path), UnreadableCell) and cell.error
-    }
-    if not cells:
+    cells = [(path, record.get(path)) for path in columns.paths_of("answer", "references")]
+    errors = {path: cell for path, cell in cells if isinstance(cell, UnreadableCell) and cell.error}
+    if not errors:
         return record, None
-    record = {**record, **{path: cell.error for path, cell in cells.items()}, paths["answer"]: None}
-    return record, next(iter(cells.values())).reason
+    shown = {path: cell.error for path, cell in errors.items()}
+    return {**record, **shown, columns.paths["answer"]: None}, next(iter(errors.values())).reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +503,7 @@ class Stager:
 
     columns: ColumnMap
     release: str
-    references: ReferenceJoin | Mapping[str, Reference] | None
+    references: ReferenceTable | Mapping[str, Reference] | None
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)
@@ -542,13 +533,13 @@ class Stager:
             raise ValueError(raw.error)
         columns = self._columns_in(raw.record)
         paths = columns.paths
-        record, shown_error = _without_errors(raw.record, paths)
+        record, shown_error = _without_errors(raw.record, columns)
 
         # The question and what is right: beside the answer, or in a file of references, joined by the id
         own = Reference(**sample_fields(record, columns))
         reference = own
         if self.references is not None:
-            if isinstance(self.references, ReferenceJoin):
+            if isinstance(self.references, ReferenceTable):
                 joined = self.references.find(own.sample_id, raw.file, own.question)
             else:
                 joined = self.references.get(own.sample_id or "")
@@ -574,7 +565,7 @@ class Stager:
 
         # What comes with it: scores of other tools, slices, columns that rubrics are about
         given_scores: dict[str, float] = {}
-        for path in paths["scores"].split("\n") if "scores" in paths else ():
+        for path in columns.paths_of("scores"):
             numbers = given_at(record, path)
             if not numbers and isinstance(cell := value(record, path), str) and not is_blank(cell):
                 self.no_numbers.setdefault(path, cell)

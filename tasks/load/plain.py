@@ -325,12 +325,6 @@ def spells_list(text: str) -> bool:
     return _LIST_START.match(text) is not None
 
 
-def as_list(text: str) -> Any:
-    """The list that a text spells, as `spelled` reads it; where it is none, the text."""
-    parsed = spelled(text)
-    return parsed if isinstance(parsed, list) else text
-
-
 def spelled(text: str) -> Any:
     """The list or object that a text holds as JSON, or as Python or numpy prints it; where it is none, the text.
 

@@ -106,8 +106,6 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     """
     import duckdb
 
-    if not file.is_file():
-        raise UserError(f"{file}: there is no such DuckDB file")
     check_kind(file)
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import WIDE, is_there, is_usual, usual_names, value
+from answerkey.tasks.load.columns import WIDE, is_there, is_usual, names_in, usual_names, value
 from answerkey.tasks.load.formats.format import (
     UNREADABLE,
     Convert,
@@ -149,7 +149,7 @@ def opened(
     if first_rows and wide:
         first_records = list(itertools.islice(_records_of(reading.rows(first_rows)), LOOK_AHEAD))
         if missing := [name for name in wide if not any(is_there(record, name) for record in first_records)]:
-            names = ", ".join(dict.fromkeys(name for record in first_records for name in record))
+            names = ", ".join(names_in(first_records))
             raise UserError(f"{called(source)}: no column {missing[0]!r} (for --wide); the columns are {names}")
         reading = replace(reading, convert=partial(_split_releases, wide))
 
