@@ -93,7 +93,7 @@ def paths_in(texts: Iterable[str]) -> list[str]:
     return [path for text in texts for path in text.split("\n")]
 
 
-def names_in(records: Iterable[Record]) -> list[str]:
+def names_in(records: Iterable[Iterable[str]]) -> list[str]:
     """Return the names of the columns of records, in the order in which they come."""
     return list(dict.fromkeys(itertools.chain.from_iterable(records)))
 
@@ -422,21 +422,20 @@ def _recognised(paths: Mapping[Key, str], columns: Collection[str], by_format: C
     return recognised
 
 
-def columns_in(record: Record, usual: ColumnMap) -> ColumnMap:
-    """Return the columns of one record.
+def columns_in(names: Collection[str], usual: ColumnMap) -> ColumnMap:
+    """Return the columns of a record with these names.
 
     Where it lacks one that was guessed, or has one that none had before, they have its own names.
 
     >>> usual = ColumnMap({"answer": "response"}, (), ("answer",))
-    >>> columns_in({"output": "Paris", "reference": "Paris"}, usual).paths
+    >>> columns_in(["output", "reference"], usual).paths
     {'answer': 'output', 'references': 'reference'}
     """
-    kept = {
-        key: path
-        for key, path in usual.paths.items()
-        if key not in usual.guessed or any(name in record for name in path.split("\n"))
-    }
-    own = _recognised(kept, record)
+    usual_paths = {}
+    for key, path in usual.paths.items():
+        if key not in usual.guessed or not {*names}.isdisjoint(path.split("\n")):
+            usual_paths[key] = path
+    own = _recognised(usual_paths, names)
     if not own:
         return usual
     return replace(usual, paths={**usual.paths, **own}, guessed=tuple(dict.fromkeys((*usual.guessed, *own))))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -497,7 +498,7 @@ def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | N
     return {**record, **shown, columns.paths["answer"]: None}, next(iter(errors.values())).reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stager:
     """Turns one raw row into one staged row."""
 
@@ -520,8 +521,12 @@ class Stager:
     """The first `_MOST_RELEASES` releases that rows name."""
     no_numbers: dict[str, str] = field(default_factory=dict, compare=False)
     """The first texts where a score is expected that are none, by path."""
-    _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
-    """The columns of records, by the names in them."""
+    _columns_in: Callable[[tuple[str, ...]], ColumnMap] = field(init=False, compare=False, repr=False)
+    """The columns of a record, by the names in it."""
+
+    def __post_init__(self) -> None:
+        """Keep the columns of the last sets of names, since the records of most sources have the same ones."""
+        self._columns_in = lru_cache(_SHAPES)(lambda names: columns_in(names, self.columns))
 
     def stage(self, raw: Raw) -> dict[str, Any]:
         """Return the staged row.
@@ -531,7 +536,7 @@ class Stager:
         """
         if raw.record is None:
             raise ValueError(raw.error)
-        columns = self._columns_in(raw.record)
+        columns = self._columns_in(tuple(raw.record)) if self.own_columns else self.columns
         paths = columns.paths
         record, shown_error = _without_errors(raw.record, columns)
 
@@ -607,17 +612,6 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
-
-    def _columns_in(self, record: Record) -> ColumnMap:
-        """Return the columns of a record, which are kept by the names in it."""
-        if not self.own_columns:
-            return self.columns
-        names = tuple(record)
-        if names not in self._shapes:
-            if len(self._shapes) >= _SHAPES:
-                self._shapes.clear()
-            self._shapes[names] = columns_in(record, self.columns)
-        return self._shapes[names]
 
     def _column_texts(self, record: Record) -> dict[str, str]:
         """Return the columns that rubrics are about, as texts.

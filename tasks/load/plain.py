@@ -41,7 +41,7 @@ _CODE_PAGES: list[str] = _KINDS["code_pages"]
 """What programs still write that write no UTF-8."""
 _LETTERS: Sequence[str] = _KINDS["letters"]
 """The letters beyond ASCII of languages in Latin script, a text per language."""
-_BINARY = {magic.encode("latin-1"): about for magic, *about in _KINDS["binary"]}
+_BINARY = {start.encode("latin-1"): entry for start, *entry in _KINDS["binary"]}
 """By its first bytes: what a file is, what to do if its name says otherwise, and the endings that it may have."""
 
 
@@ -98,12 +98,12 @@ def check_kind(file: Path) -> None:
     ending = file.suffix.lower()
     if ending in PARQUET and head[:4] == b"PAR1" != tail:
         raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from its source")
-    found = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
-    if found and ending not in found[2]:
-        meant = "DuckDB" if ending in DUCKDB else ending or "a text"
-        raise UserError(f"{file}: this is {found[0]}, not {meant}; {found[1]}")
+    what, remedy, endings = _of_start(_BINARY, head, ("", "", ()))
+    if what and ending not in endings:
+        expected = "DuckDB" if ending in DUCKDB else ending or "a text"
+        raise UserError(f"{file}: this is {what}, not {expected}; {remedy}")
     is_another = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
-    if found is None and is_another:
+    if not what and is_another:
         raise UserError(
             f"{file}: this is not a {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
         )
@@ -206,14 +206,19 @@ def _told(sample: bytes) -> tuple[str, list[str]]:
     """The most likely encoding of a text, and those that are as likely and give another text."""
     from charset_normalizer import from_bytes
 
-    found = from_bytes(
+    # What the library takes for likely
+    matches = from_bytes(
         sample, cp_isolation=_CODE_PAGES, threshold=0.3, preemptive_behaviour=False, language_threshold=0.0,
         enable_fallback=False,
     )  # fmt: skip
-    likely = [one for one in found if one.chaos < 0.1]
-    most = max((one.coherence for one in likely), default=0.0)
-    likely = [one for one in likely if one.coherence >= most / 2]
-    names = [name for one in likely for name in (one.encoding, *(same.encoding for same in one.submatch))]
+    clean_matches = [match for match in matches if match.chaos < 0.1]
+    coherence = max((match.coherence for match in clean_matches), default=0.0)
+    names: list[str] = []
+    for match in clean_matches:
+        if match.coherence >= coherence / 2:
+            names += [match.encoding, *(equal.encoding for equal in match.submatch)]
+
+    # Of several that give one text, the first; of several texts, the one with the letters of one language
     texts: dict[str, str] = {}
     for name in sorted(names, key=_CODE_PAGES.index):
         texts.setdefault(sample.decode(name, "replace"), name)
@@ -244,11 +249,12 @@ def with_ending(file: Path) -> Path:
         head = content.read(_PIECE)
     if not head.strip():
         raise UserError(f"{file.name}: the file is empty; it needs at least one row")
-    binary = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
-    if binary and not binary[2]:
-        raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")
     text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
-    ending = binary[2][0] if binary else {"[": ".json", "{": ".json"}.get(text[:1], ".csv")
+    of_text = ".json" if text[:1] in ("[", "{") else ".csv"
+    what, remedy, endings = _of_start(_BINARY, head, ("", "", [of_text]))
+    if not endings:
+        raise UserError(f"{file.name}: this is {what}; {remedy}")
+    ending = endings[0]
     if text[:1] == "{":
         with suppress(ValueError, RecursionError):
             if isinstance(json.loads(text.split("\n", 1)[0]), dict):
@@ -264,7 +270,12 @@ def with_ending(file: Path) -> Path:
 
 
 def _marked(head: bytes) -> str | None:
-    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head[:4096])
+    return _of_start(_MARKS, head, None) or _without_mark(head[:4096])
+
+
+def _of_start(table: Mapping[bytes, Any], head: bytes, default: Any) -> Any:
+    """Return what a table has for the first bytes of a file."""
+    return next((entry for start, entry in table.items() if head.startswith(start)), default)
 
 
 _STRING = r"""(?:'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+")"""
@@ -283,11 +294,11 @@ class KeyTwice(ValueError):
 
 
 def _object(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        key = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise KeyTwice(f"an object has the key {str(key)[:80]!r} twice; keep one of them")
-    return found
+    return content
 
 
 class Spelled(str):

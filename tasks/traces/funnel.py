@@ -237,25 +237,27 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         newest = None if prepared.window.backfill else selection.newest
         watermark = max(filter(None, [selection.last_run.watermark, newest]), default=None)
         definition = json.dumps(rule.definition, ensure_ascii=False)
-        about: dict[str, object] = {"rule": rule.name, "metric": rule.metric, "run_id": run_id}
+        parameters: dict[str, object] = {
+            "rule": rule.name,
+            "metric": rule.metric,
+            "run_id": run_id,
+            "watermark": watermark,
+        }
         warehouse.execute("DELETE FROM trace_rules WHERE rule = ?", [rule.name])
-        warehouse.execute(_SQL["add_rule"], {**about, "watermark": watermark, "definition": definition})
+        warehouse.execute(_SQL["add_rule"], {**parameters, "definition": definition})
         if rule.late_days is not None and watermark is not None:
             begin = watermark - timedelta(days=rule.late_days)
             warehouse.execute(_SQL["forget_outcomes"], {"rule": rule.name, "begin": begin})
 
         # The funnel
         counts = dict(warehouse.execute(_SQL["counts"]).fetchall())
-        [(mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": metric.headline}).fetchall()
-        n_wanted = sum(counts.get(status, 0) for status in ("scored", "failed", "skipped"))
-        coverage = counts.get("scored", 0) / max(1, n_wanted)
-        mean, interval = estimate_of(rule.metric, metric.headline, mean, histogram, coverage)
+        [numbers] = warehouse.execute(_SQL["mean"], {"field": metric.headline}).fetchall()
+        mean, low, high = estimate_of(rule.metric, metric.headline, *numbers)
         counts |= {"seen": selection.seen, "again": selection.again, "measured": prepared.todo}
         columns = {column: counts.get(column, 0) for column in ("seen", *BUCKETS, "again", "measured")}
-        about |= {"since": prepared.window.since, "until": prepared.window.until, "sampling": rule.sampling}
-        about |= {"signature": metric.signature, "watermark": watermark}
+        parameters |= {"since": prepared.window.since, "until": prepared.window.until, "sampling": rule.sampling}
         warehouse.execute("DELETE FROM trace_funnels WHERE run_id = ? AND rule = ?", [run_id, rule.name])
-        warehouse.execute(_SQL["add_funnel"], {**about, **columns})
+        warehouse.execute(_SQL["add_funnel"], {**parameters, "signature": metric.signature, **columns})
     return Funnel(
         rule=rule.name,
         metric=rule.metric,
@@ -263,8 +265,8 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         **columns,
         field=metric.headline,
         mean=mean,
-        low=interval and interval.low,
-        high=interval and interval.high,
+        low=low,
+        high=high,
         watermark=watermark.isoformat() if watermark else None,
     )
 

@@ -193,16 +193,17 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
     Raises:
         UserError: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
     """
+    # The files
     files: list[Path] = []
-    for place in map(Path, places):
-        if not place.exists():
-            raise UserError(f"{place}: there is no such file or folder of rules")
-        folder = [file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending)]
-        if place.is_dir() and not folder:
-            raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
-        files += sorted(folder) if place.is_dir() else [place.resolve()]
-    rules: dict[str, Rule] = {}
-    problems: list[str] = []
+    for path in map(Path, places):
+        if not path.exists():
+            raise UserError(f"{path}: there is no such file or folder of rules")
+        in_folder = sorted(file for file in path.resolve().glob("*") if file.name.endswith((".yaml", ".yml")))
+        if path.is_dir() and not in_folder:
+            raise UserError(f"{path}: no rules in this folder; a rule is a .yaml file")
+        files += in_folder or [path.resolve()]
+
+    # The rules in them
     documents: list[Located] = []
     for file in dict.fromkeys(files):
         located = read_located(file)
@@ -211,16 +212,20 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
             documents += [located.inside(f"rules[{n}]") for n in range(len(content["rules"]))]
         else:
             documents.append(located)
+
+    # All problems at once
+    rules: dict[str, Rule] = {}
+    problems: list[str] = []
     for located in documents:
         try:
             rule = _rule(located)
         except UserError as error:
             problems.append(str(error))
             continue
-        first = rules.setdefault(rule.name, rule)
-        if first is not rule:
-            taken = f"name: {rule.name} is taken by the rule in {first.line('name')}; rename one"
-            problems.append(f"{rule.line('name')}: {taken}")
+        namesake = rules.setdefault(rule.name, rule)
+        if namesake is not rule:
+            line, other_line = rule.line("name"), namesake.line("name")
+            problems.append(f"{line}: name: {rule.name} is taken by the rule in {other_line}; rename one")
     if problems:
         raise UserError("\n".join(problems))
     for name in only:

@@ -161,11 +161,12 @@ def newest_version(rule: Rule, home: Home) -> str:
         raise UserError(
             f"{line} there is no warehouse in {home}; `answerkey evaluate` makes one, --home names another folder"
         )
-    known = dict(home.rows(_SQL["newest_versions"]))
-    if rule.dataset not in known:
-        there = f"there are {', '.join(sorted(known))}" if known else "there is none yet: answerkey evaluate makes them"
-        raise UserError(f"{line} there is no data set {rule.dataset!r}; {there}")
-    return str(known[rule.dataset])
+    versions = dict(home.rows(_SQL["newest_versions"]))
+    if rule.dataset not in versions:
+        names = ", ".join(sorted(versions))
+        hint = f"there are {names}" if versions else "there is none yet: answerkey evaluate makes them"
+        raise UserError(f"{line} there is no data set {rule.dataset!r}; {hint}")
+    return str(versions[rule.dataset])
 
 
 def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> LastRun:
@@ -269,35 +270,40 @@ class _Selector:
 
     def _described(self, raw: Raw, columns: Mapping[str, str]) -> dict[str, Any]:
         """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
+        # What stands at the paths of the rule
         rule = self.rule
-        row = {"row": raw.row, "problem": raw.error}
-        found: dict[str, Any] = {}
+        problems = [raw.error] if raw.error else []
+        cells: dict[str, Any] = {}
+        inputs: dict[str, Any] = {}
         if raw.record is not None:
             self.n_records += 1
             try:
                 for path in (rule.id, rule.time, *columns):
-                    found[path] = value(raw.record, path)
-                    self.at[path] += found[path] is not None or is_there(raw.record, path)
-                row |= {column: clean(_json(found[path])) for path, column in columns.items()}
+                    cells[path] = value(raw.record, path)
+                    self.at[path] += cells[path] is not None or is_there(raw.record, path)
+                inputs = {column: clean(_json(cells[path])) for path, column in columns.items()}
             except (ValueError, RecursionError) as error:
-                row["problem"] = f"{path}: {error}"
-        given_id = found.get(rule.id)
-        trace_id = "" if isinstance(given_id, bool | Mapping | list) or given_id is None else str(given_id).strip()
-        moment = instant(found.get(rule.time))
+                problems.append(f"{path}: {error}")
+
+        # Its id and its time; the first problem is the one that is told
+        id_cell = cells.get(rule.id)
+        trace_id = "" if isinstance(id_cell, bool | Mapping | list | None) else str(id_cell).strip()
         if not 0 < len(trace_id) <= _MAX_ID_CHARS:
-            trace_id = ""
-            row["problem"] = (
-                row["problem"] or f"the id ({rule.id}) is missing, or is no text or number of a usual length"
-            )
-        if moment is None:
-            why = f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970"
-            row["problem"] = row["problem"] or why
-        if not trace_id:
             content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
             trace_id = f"#{content_hash([content])}"
+            problems.append(f"the id ({rule.id}) is missing, or is no text or number of a usual length")
         trace_id = clean(trace_id) or ""
-        sampled = in_sample(rule.name, trace_id, rule.sampling)
-        return row | {"trace_id": trace_id, "time": moment, "sampled": sampled}
+        moment = instant(cells.get(rule.time))
+        if moment is None:
+            problems.append(f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970")
+        return {
+            "row": raw.row,
+            "trace_id": trace_id,
+            "time": moment,
+            "sampled": in_sample(rule.name, trace_id, rule.sampling),
+            "problem": problems[0] if problems else None,
+            **inputs,
+        }
 
     def _staged(self, batch: Sequence[tuple[Raw, str, str, str]]) -> Iterator[Raw]:
         """Yield what the loader is to stage of rows, each with its trace id, its bucket and the reason."""
@@ -311,10 +317,10 @@ class _Selector:
             record, error = None, reason
             if bucket == "sampled" and raw.record is not None:
                 try:
-                    texts = {
-                        path: text for path in self.quoted or () if isinstance(text := value(raw.record, path), str)
-                    }
-                    record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}, _ID: trace_id}
+                    record = {**raw.record, _ID: trace_id}
+                    for path in self.quoted or ():
+                        if isinstance(text := value(raw.record, path), str):
+                            record[path] = as_json(text)
                     key = clean(as_text(value(record, mapping.get("key")))) or ""
                     if reference := self.references.get(key):
                         self.joined[trace_id] = reference._replace(sample_id=trace_id)
@@ -323,8 +329,7 @@ class _Selector:
             if record is not None:
                 yield raw._replace(record=record)
             elif bucket in ("sampled", "quarantined"):
-                text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
-                yield raw._replace(record=None, error=error, text=text)
+                yield raw._replace(record=None, error=error, text=raw.content())
 
     def check(self, last_run: LastRun) -> None:
         """Check that the paths to id, time and answer lead somewhere: otherwise all traces would be scored as blank.
@@ -341,8 +346,8 @@ class _Selector:
                     f"{rule.line(key)}: {key}: none of the {self.n_records:,} rows in {without_secrets(rule.source)} "
                     f"has anything at {path!r}; write where the {key} of a trace is"
                 )
-        known = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
-        if self.n_sampled and not self.mapped["answer"] and not known:
+        has_scored = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
+        if self.n_sampled and not self.mapped["answer"] and not has_scored:
             raise UserError(
                 f"{rule.line('mapping.answer')}: mapping.answer: none of the {self.n_sampled:,} sampled traces has "
                 f"anything at {rule.mapping['answer']!r}; write where the answer of a trace is"

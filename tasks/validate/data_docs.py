@@ -54,7 +54,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     Raises:
         UserError: a page cannot be written.
     """
-    suites = {"contract": contract_suite(contract).configurations()}
+    suites = {"contract": [expectation.config for expectation in contract_suite(contract).expectations]}
     outcomes = [asdict(check) for check in checked.checks]
     cache_key = content_hash([dataset, suites["contract"], contract.expectations, outcomes])
     # Equal outcomes have one page
@@ -64,7 +64,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
 
     if contract.expectations:
         own_suite = read_suite(contract.expectations)
-        suites[own_suite.name] = own_suite.configurations()
+        suites[own_suite.name] = [expectation.config for expectation in own_suite.expectations]
 
     # The library keeps the results in the folder of the home, and makes pages of them
     root = (home.local / FOLDER).resolve()

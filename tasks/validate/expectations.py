@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.tasks.validate.contract import Severity, reserved
+from answerkey.tasks.validate.contract import reserved
 from answerkey.tasks.validate.library import as_expectation, as_suite, great_expectations, validated
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import quoted
@@ -54,17 +54,31 @@ class Expectation:
     """One expectation of a suite: its name, what it says, and what happens where it does not hold.
 
     `rows` says whether single rows break it, which are then quarantined if it is critical. `row_by_row` says whether
-    each row can be looked at without the others. `config` is it in the library's own form.
+    each row can be looked at without the others.
     """
 
     name: str
-    severity: Severity
+    severity: str
     sentence: str
-    config: Mapping[str, Any]
+    kind: str
+    kwargs: Mapping[str, Any]
+    meta: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     rows: bool = False
     row_by_row: bool = False
     mostly: float = 1.0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Return it as `library.as_expectation` takes it."""
+        return {
+            "type": self.kind,
+            "kwargs": self.kwargs,
+            "severity": self.severity,
+            "meta": {**self.meta, "name": self.name},
+            # Data Docs write the sentence into their pages as it is
+            "description": escape(self.sentence, quote=False),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +87,7 @@ class Suite:
 
     name: str
     expectations: tuple[Expectation, ...]
-    text: str
-
-    def configurations(self, places: Sequence[int] | None = None) -> list[dict[str, Any]]:
-        """Them, or some of them by their places, as `library.as_suite` takes them, each with its name and sentence."""
-        chosen = self.expectations if places is None else [self.expectations[n] for n in places]
-        # Data Docs write the sentence into their pages as it is.
-        return [
-            {
-                **expectation.config,
-                "meta": {**expectation.config["meta"], "name": expectation.name},
-                "description": escape(expectation.sentence, quote=False),
-            }
-            for expectation in chosen
-        ]
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -158,11 +159,12 @@ def _expectation(entry: Any, location: str) -> Expectation:
         )
 
     # Its arguments must suit the type, and name no column that could break a page
-    severity = entry.get("severity") or "critical"
-    config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
-              "meta": meta, "severity": severity, "description": entry.get("description")}  # fmt: skip
+    severity, description = entry.get("severity") or "critical", entry.get("description")
+    arguments = {name: value for name, value in kwargs.items() if name != "batch_id"}
     try:
-        library_expectation = as_expectation(config)
+        library_expectation = as_expectation(
+            {"type": kind, "kwargs": arguments, "meta": meta, "severity": severity, "description": description}
+        )
         columns = (*_columns(kwargs), *_condition_columns(getattr(library_expectation, "row_condition", None)))
         if unfit := [column for column in columns if "<" in column]:
             # Data Docs write the names of columns into their pages as they are.
@@ -176,19 +178,19 @@ def _expectation(entry: Any, location: str) -> Expectation:
         library_expectation,
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
-    arguments = ", ".join(
-        f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items()
-    )
-    worded = kind.replace("_", " ") + (f": {arguments}" if arguments else "")
+    worded = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
+    sentence = description or f"{kind.replace('_', ' ')}: {worded}".removesuffix(": ")
     return Expectation(
         name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
-        severity="critical" if severity == "critical" else "warning",
-        sentence=" ".join(str(entry.get("description") or worded).split()),
+        severity=severity,
+        sentence=" ".join(str(sentence).split()),
         rows=rows,
         row_by_row=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
         mostly=float(getattr(library_expectation, "mostly", 1.0)),
         columns=columns,
-        config=config,
+        kind=kind,
+        kwargs=arguments,
+        meta=meta,
     )
 
 
@@ -286,7 +288,8 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
 
     def check(numbers: Sequence[int], frame: pd.DataFrame) -> None:
         number_by_name = {suite.expectations[n].name: n for n in numbers}
-        for result in validated(frame, as_suite(suite.name, suite.configurations(numbers))) if numbers else ():
+        expectations = [suite.expectations[n].config for n in numbers]
+        for result in validated(frame, as_suite(suite.name, expectations)) if numbers else ():
             n = number_by_name[result.expectation_config.meta["name"]]
             expectation, outcome = suite.expectations[n], outcomes[n]
             # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
@@ -294,8 +297,9 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
             exceptions = result.exception_info or {}
             for entry in [exceptions] if "raised_exception" in exceptions else exceptions.values():
                 if entry["raised_exception"]:
-                    kind, message = expectation.config["type"], " ".join(str(entry["exception_message"]).split())[:300]
-                    raise UserError(f"expectations: {expectation.name} ({kind}) cannot be run on these data: {message}")
+                    message = " ".join(str(entry["exception_message"]).split())[:300]
+                    title = f"{expectation.name} ({expectation.kind})"
+                    raise UserError(f"expectations: {title} cannot be run on these data: {message}")
             outcome.n_rows += int(result.result.get("element_count", 0))
             outcome.n_missing += int(result.result.get("missing_count", 0))
             outcome.positions += map(int, result.result.get("unexpected_index_list") or ())
@@ -328,9 +332,7 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
 def _needed(suite: Suite, numbers: Sequence[int], names: Iterable[str]) -> list[str]:
     """Return those of the columns that these expectations name, in their arguments or in a condition on the rows."""
     expectations = [suite.expectations[n] for n in numbers]
-    arguments = json.dumps(
-        [dict(expectation.config["kwargs"]) for expectation in expectations], default=str, ensure_ascii=False
-    )
+    arguments = json.dumps([expectation.kwargs for expectation in expectations], default=str, ensure_ascii=False)
     needs_all = any(not expectation.columns for expectation in expectations)
     return [name for name in names if needs_all or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
 

@@ -219,29 +219,22 @@ def _check_own_suite(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -
     breaches, checks = [], []
     frames = text_frames(suite, db, n_rows)
     for expectation, outcome in zip(suite.expectations, check_rows(suite, frames), strict=True):
-        statement = f"`{expectation.name}`: {expectation.sentence}"
+        name, holds = expectation.name, expectation.sentence
+        statement = f"`{name}`: {holds}"
+        severity: Severity = "critical" if expectation.severity == "critical" else "warning"
         if expectation.rows:
-            is_quarantined = not outcome.success and expectation.severity == "critical"
+            is_quarantined = severity == "critical" and not outcome.success
             reason = (lambda _row, _marks, statement=statement: f"breaks {statement}") if is_quarantined else None
-            rule = Rule(
-                expectation.name,
-                expectation.severity,
-                "",
-                expectation.sentence,
-                f"in breach of {statement}",
-                reason=reason,
-            )
+            rule = Rule(name, severity, "", holds, f"in breach of {statement}", reason=reason)
             breaches.append(_Broken(rule, outcome.positions, outcome.success))
             continue
-        message = expectation.sentence
+        message = holds
         if not outcome.success:
             message = f"the data break {statement}"
             # Numbers and the names of columns, but no text of a row
-            if outcome.observed is not None and (
-                expectation.columns == () or isinstance(outcome.observed, int | float)
-            ):
+            if isinstance(outcome.observed, int | float) or (outcome.observed is not None and not expectation.columns):
                 message += f"; observed: {textwrap.shorten(str(outcome.observed), _WHY_CHARS, placeholder='...')}"
-        checks.append(Check(expectation.name, expectation.severity, outcome.success, outcome.n_rows, 0, message))
+        checks.append(Check(name, severity, outcome.success, outcome.n_rows, 0, message))
     return breaches, checks
 
 

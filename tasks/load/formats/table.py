@@ -92,16 +92,14 @@ class Shape:
             item = dict(zip(names, item, strict=True))
         if not isinstance(item, Mapping):
             raise TypeError("no object")
-        record: dict[str, Any] = dict(item)
         if self.nest is None:
-            return record
-
-        record = {name.lower(): cell for name, cell in item.items()}
+            return item
+        record: dict[str, Any] = {name.lower(): cell for name, cell in item.items()}
         for name in self.nest:
             prefix = f"{name}."
-            columns = [column for column in record if column.startswith(prefix)]
-            if columns:
-                record[name] = {column.removeprefix(prefix): record[column] for column in columns}
+            inner = {column.removeprefix(prefix): record[column] for column in record if column.startswith(prefix)}
+            if inner:
+                record[name] = inner
         return record
 
     def rows(self, item: Any, document: Record, mapped: Sequence[str] = ()) -> Iterator[Row | Unreadable]:
@@ -131,23 +129,20 @@ class Shape:
                 unread = record.keys() - set(self.unlisted)
                 extra |= {name: record[name] for name in record if name in unread and not is_given(name)}
                 continue
-            paths = alternatives.split("|")
             # What stands at the first path that is there, also if it is empty
-            beside = decoded(
-                next((cell for path in paths if (cell := _cell_at(record, document, path)) is not None), None)
-            )
+            paths = alternatives.split("|")
+            there = [cell for path in paths if (cell := _cell_at(record, document, path)) is not None]
+            beside = decoded(there[0]) if there else None
             if isinstance(beside, Mapping):
                 extra |= beside
             elif beside is not None:
                 extra[paths[0].rsplit(".", 1)[-1]] = beside
-        scores = record
-        if self.scores:
-            scores = {**record, "scores": {name: value(record, path) for name, path in self.scores.items()}}
+        scores = {name: value(record, path) for name, path in self.scores.items()}
+        base_row = row(**cells, scores=given({**record, "scores": scores} if scores else record), extra=extra)
 
-        base_row = row(**cells, scores=given(scores), extra=extra)
-        beside = {path: value(record, path) for path in mapped if is_there(record, path)}
+        mapped_cells = {path: value(record, path) for path in mapped if is_there(record, path)}
         for finished_row in getattr(special, self.then)(base_row, record) if self.then else [base_row]:
-            yield {**beside, **finished_row}
+            yield {**mapped_cells, **finished_row}
 
     def unread(self, records: Sequence[Record]) -> tuple[str, ...]:
         """Return the names in the first records with anything in them that no column and no score is read from."""
@@ -195,8 +190,7 @@ def _cell_at(record: Record, document: Record, path: str) -> Any:
 
 def _list_at(document: Record, paths: Sequence[str]) -> list[Any]:
     """The items of a document."""
-    cells = [value(document, path) for path in paths]
-    return next((cell for cell in cells if isinstance(cell, list)), [])
+    return next((cell for path in paths if isinstance(cell := value(document, path), list)), [])
 
 
 def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequence[str] = ()) -> Fit | None:
