@@ -38,20 +38,20 @@ def kept_parameters(value: Any) -> Any:
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, Mapping):
-        return {name: kept_parameters(one) for name, one in value.items()}
-    return [kept_parameters(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: kept_parameters(inner) for name, inner in value.items()}
+    return list(map(kept_parameters, value)) if isinstance(value, list | tuple) else value
 
 
 def objects(bucket: str, pattern: str) -> list[str]:
     """The objects of a bucket whose names match, or that are in the folder `pattern`, which ends with a slash."""
-    store, fixed = BucketStore(bucket, Path()), WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+    folder = WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
     try:
-        names = [file.name for file in store.files(fixed)]
+        names = [file.name for file in BucketStore(bucket, Path()).files(folder)]
     except Unreachable as error:
         raise UserError(str(error)) from error
-    whole = not WILDCARD.search(pattern)
-    wanted = pattern.split("/")
-    return [f"{bucket}/{name}" for name in names if whole or _matches(name.split("/"), wanted)]
+    if WILDCARD.search(pattern):
+        names = [name for name in names if _matches(name.split("/"), pattern.split("/"))]
+    return [f"{bucket}/{name}" for name in names]
 
 
 def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -81,8 +81,8 @@ def download(url: str, work: Path) -> Path:
 
             # With the key or the login of the user, where there is one, and otherwise as anybody
             login = Path.home() / ".config/gcloud/application_default_credentials.json"
-            known = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
-            google = fs.GcsFileSystem(anonymous=not known, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
+            has_login = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
+            google = fs.GcsFileSystem(anonymous=not has_login, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
             with google.open_input_stream(place["object"]) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
         else:

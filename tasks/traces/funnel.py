@@ -104,18 +104,17 @@ def prepare(
     import pyarrow.parquet as pq
 
     selection = select(rule, home, out, window)
-    accepted, quarantine, notes, planned = selection.staged, selection.rejects, selection.notes, None
+    accepted, quarantine, planned = selection.staged, selection.rejects, None
+    notes = [*selection.notes]
     if pq.read_metadata(accepted).num_rows:
         validation = validate(accepted, quarantine, str(out), _CONTRACT, home=home.local)
         accepted, quarantine = validation.accepted, validation.quarantine
-        notes += tuple(
-            f"{rule.name}: {check.message}"
-            for check in validation.checks
-            if not check.success and check.release is None and check.rule != "unreadable"
-        )
+        for check in validation.checks:
+            if not check.success and check.release is None and check.rule != "unreadable":
+                notes.append(f"{rule.name}: {check.message}")
         if validation.n_accepted:
             planned = plan(accepted, home, out, [metric], only_failed=False, most=most, key_from=key_from)
-    return Prepared(rule, window, metric, selection, accepted, quarantine, planned, notes)
+    return Prepared(rule, window, metric, selection, accepted, quarantine, planned, tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +233,8 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         warehouse.execute(_SQL["add_outcomes"])
 
         # The watermark; what was filtered long ago goes, or the outcomes would grow with the log
-        newest = None if prepared.window.backfill else selection.newest
-        watermark = max(filter(None, [selection.last_run.watermark, newest]), default=None)
+        watermarks = [selection.last_run.watermark, None if prepared.window.backfill else selection.newest]
+        watermark = max(filter(None, watermarks), default=None)
         definition = json.dumps(rule.definition, ensure_ascii=False)
         parameters: dict[str, object] = {
             "rule": rule.name,
@@ -294,11 +293,10 @@ def markdown(home: Home, funnel: Funnel) -> str:
 
 def funnel_table(funnels: Sequence[Funnel]) -> Table:
     """Return a column a rule: how many traces were seen, where each of them ended, and the mean of the main field."""
-    meanings = {
-        name: meaning
-        for name, meaning in {"again": "of these, seen before", **BUCKETS}.items()
-        if name == "scored" or any(getattr(funnel, name) for funnel in funnels)
-    }
+    meanings = {}
+    for name, meaning in {"again": "of these, seen before", **BUCKETS}.items():
+        if name == "scored" or any(getattr(funnel, name) for funnel in funnels):
+            meanings[name] = meaning
     means = [
         ("field", *(f"{funnel.metric}.{funnel.field}" for funnel in funnels), ""),
         ("mean", *(number(funnel.mean) for funnel in funnels), ""),
@@ -316,22 +314,22 @@ def preview_table(previews: Sequence[Preview]) -> Table:
         "measured": "of them: measurements to make",
     }
     estimates = [preview.estimate for preview in previews]
-    judges = [
-        ("calls", *(count(estimate.calls if estimate else None) for estimate in estimates), "to judges"),
-        ("cost", *(dollars(estimate.cost_usd) if estimate else NONE for estimate in estimates), ""),
-    ]
-    return _by_rule(previews, [meanings], judges if any(estimates) else [])
+    calls = [count(estimate.calls if estimate else None) for estimate in estimates]
+    costs = [dollars(estimate.cost_usd) if estimate else NONE for estimate in estimates]
+    judges = [("calls", *calls, "to judges"), ("cost", *costs, "")] if any(estimates) else []
+    return _by_rule(previews, [meanings], judges)
 
 
-def _by_rule(rules: Sequence[Selected], counts: Sequence[Mapping[str, str]], more: Sequence[tuple[str, ...]]) -> Table:
-    """Return a column for each rule with its counts in groups, and one that says what each row is; then `more` rows."""
+def _by_rule(
+    rules: Sequence[Selected], counts: Sequence[Mapping[str, str]], last_rows: Sequence[tuple[str, ...]]
+) -> Table:
+    """Return a column for each rule with its counts in groups, and one that says what each row is; then `last_rows`."""
     rows: list[tuple[str, ...]] = []
     groups: list[int] = []
     for group, meanings in enumerate(counts):
         for name, meaning in meanings.items():
-            numbers = (count(getattr(rule, name)) for rule in rules)
-            rows.append((name.replace("_", " "), *numbers, meaning))
+            rows.append((name.replace("_", " "), *(count(getattr(rule, name)) for rule in rules), meaning))
             groups.append(group)
-    groups += [len(counts)] * len(more)
+    groups += [len(counts)] * len(last_rows)
     head = ("traces", *(rule.rule for rule in rules), "")
-    return Table("", head, [*rows, *more], left=[""], wrapped={"": 16}, groups=groups)
+    return Table("", head, [*rows, *last_rows], left=[""], wrapped={"": 16}, groups=groups)

@@ -108,8 +108,8 @@ def _metric(name: str) -> str:
     return name
 
 
-def _several(where: object) -> tuple[object, ...]:
-    return tuple(where) if isinstance(where, list) else (where,)
+def _conditions(conditions: object) -> tuple[object, ...]:
+    return tuple(conditions) if isinstance(conditions, list) else (conditions,)
 
 
 def _judge(judge: object) -> object:
@@ -149,7 +149,7 @@ class Rule(BaseModel):
     time: _Path = "start_time"
     start: Annotated[datetime | None, BeforeValidator(_start)] = None
     late_days: Annotated[float | None, Field(ge=0, le=36_500)] = None
-    where: Annotated[tuple[Annotated[Condition, BeforeValidator(_condition)], ...], BeforeValidator(_several)] = ()
+    where: Annotated[tuple[Annotated[Condition, BeforeValidator(_condition)], ...], BeforeValidator(_conditions)] = ()
     sampling: Annotated[float, Field(ge=0, le=1)] = 1.0
     mapping: dict[str, _Path]
     dataset: str = ""
@@ -166,8 +166,8 @@ class Rule(BaseModel):
     def definition(self) -> dict[str, Any]:
         """What its file says, as JSON has it, without passwords and tokens in the address of the source."""
         content = {**self._located.content, "source": without_secrets(self._located.content["source"])}
-        read: dict[str, Any] = json.loads(json.dumps(content, default=str))
-        return read
+        definition: dict[str, Any] = json.loads(json.dumps(content, default=str))
+        return definition
 
 
 KEYS = tuple(Rule.model_fields)
@@ -244,14 +244,15 @@ def _rule(located: Located) -> Rule:
         raise UserError(f"{located.where()}: a rule has the keys {', '.join(_NEEDED)} and more; this is none")
     # A key without a value says nothing.
     content = {key: value for key, value in located.content.items() if value is not None}
-    found = [*_mapping_problems(content)]
+    problems = [*_mapping_problems(content)]
     try:
         rule = Rule.model_validate(content)
     except ValidationError as error:
-        found = [*map(_problem, error.errors()), *found]
-    problems = dict(reversed(found))
-    if problems:
-        raise UserError("\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(problems.items())))
+        problems = [*map(_problem, error.errors()), *problems]
+    # The first problem of each key
+    by_key = dict(reversed(problems))
+    if by_key:
+        raise UserError("\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(by_key.items())))
     if rule.judge and create([rule.metric])[0].kind != "judge":
         problem = f"judge: {rule.metric} asks none; remove it, or choose a metric that does"
         raise UserError(f"{located.where('judge')}: {problem}")
@@ -283,21 +284,25 @@ def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     mapping, dataset = content.get("mapping"), content.get("dataset")
     if not isinstance(mapping, dict):
         return
+    # Each key, by the name that it stands for
     keys: dict[str, str] = {}
     for key in mapping:
-        place, name = f"mapping.{key}", _DOCUMENT.get(key, key)
+        path = f"mapping.{key}"
+        name = _DOCUMENT.get(key, key)
         if name not in MAPPED:
-            yield place, f"{place}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
+            yield path, f"{path}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
         elif name in keys:
-            yield place, f"{place}: is the same as {keys[name]}; keep one"
+            yield path, f"{path}: is the same as {keys[name]}; keep one"
         keys.setdefault(str(name), key)
+
+    # All of them together, and a data set
     if "answer" not in keys:
         yield "mapping", "mapping: answer (or output) is missing: where the answer is in a trace"
     if dataset and "key" not in keys:
         yield "dataset", "dataset: its rows are joined by id; say with mapping.key where the id is in a trace"
     if dataset and "references" in keys:
-        place = f"mapping.{keys['references']}"
-        yield place, f"{place}: the data set has them; keep one of both"
+        path = f"mapping.{keys['references']}"
+        yield path, f"{path}: the data set has them; keep one of both"
     if not dataset and "key" in keys:
         yield "mapping.key", "mapping.key: joins a data set; name it with dataset"
     if not dataset and "references" not in keys:

@@ -175,19 +175,18 @@ def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: 
     Afterwards it can read and write in the folder `out` only.
     """
     connection.execute(_SQL["tables"])
-    last = []
+    last_runs = []
     if home.warehouse.exists():
         file = out / "known.parquet"
         conditions = {"unknown": _UNKNOWN, "conditions": [condition.text for condition in rule.where]}
         with home.warehouse.reading() as warehouse:
             write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name, **conditions})
-            last = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
+            last_runs = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
         connection.execute("INSERT INTO known FROM read_parquet($file)", {"file": one_file(file)})
     connection.execute(f"SET allowed_directories = [{quoted(out.absolute())}]; SET enable_external_access = false")
-    if not last:
-        return LastRun()
-    [(watermark, definition, scored)] = last
-    return LastRun(instant(watermark), json.loads(definition), scored)
+    for watermark, definition, scored in last_runs:
+        return LastRun(instant(watermark), json.loads(definition), scored)
+    return LastRun()
 
 
 def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[str, Mapping[str, Any]]:
@@ -219,7 +218,10 @@ def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
 
 def _columns(rule: Rule) -> dict[str, str]:
     """Return the columns that the conditions look at, by path."""
-    return {path: column for condition in rule.where for path, column in condition.columns.items()}
+    columns: dict[str, str] = {}
+    for condition in rule.where:
+        columns |= condition.columns
+    return columns
 
 
 @dataclass(slots=True)
@@ -389,25 +391,25 @@ class _Selector:
                 f"{rule.name}: {n_late:,} traces are older than the newest one by more than late_days "
                 f"({rule.late_days:g}), and were left out; `--since {late or 'DAY'}` scores them"
             )
-        definition, before = rule.definition, last_run.definition
-        changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
-        if before and changed and n_settled:
+        definition, last_definition = rule.definition, last_run.definition
+        changed = [key for key in KEYS if definition.get(key) != last_definition.get(key) and key not in _OF_NO_TRACE]
+        if last_definition and changed and n_settled:
             yield (
                 f"{rule.name}: {', '.join(changed)} changed since the last run; the {n_settled:,} traces that earlier "
                 f"runs settled are not looked at again, but with `--since {settled or 'DAY'}`"
             )
 
 
-def _json(found: Any) -> str:
+def _json(cell: Any) -> str:
     """Return a value as JSON. Numbers are numbers, whatever they were read as."""
-    if isinstance(found, Spelled | Decimal):
-        return str(found)
-    if isinstance(found, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(key))}: {_json(item)}" for key, item in found.items()) + "}"
-    if isinstance(found, list):
-        return "[" + ", ".join(map(_json, found)) + "]"
+    if isinstance(cell, Spelled | Decimal):
+        return str(cell)
+    if isinstance(cell, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {_json(member)}" for key, member in cell.items()) + "}"
+    if isinstance(cell, list):
+        return "[" + ", ".join(map(_json, cell)) + "]"
     # NaN is how pandas writes "nothing".
-    return "null" if found != found else json.dumps(found, ensure_ascii=False, default=str)  # noqa: PLR0124
+    return "null" if cell != cell else json.dumps(cell, ensure_ascii=False, default=str)  # noqa: PLR0124
 
 
 def in_sample(rule: str, trace_id: str, rate: float) -> bool:

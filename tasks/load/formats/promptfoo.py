@@ -118,26 +118,24 @@ def _references(result: Record, test: Record, variables: Record) -> list[Any]:
     Raises:
         ValueError: as `_known`.
     """
-    asserted = [
-        assertion for group in items(test.get("assert")) for assertion in (items(group.get("assert")) or [group])
-    ]
-    rendered = {
-        str(mapping(component.get("assertion")).get("value")): component["metadata"]["renderedAssertionValue"]
-        for component in items(mapping(result.get("gradingResult")).get("componentResults"))
-        if has(component.get("metadata"), "renderedAssertionValue")
-    }
-    for role in ("right", "part"):
-        texts = [
-            _rendered(text, variables)
-            for assertion in asserted
-            if _KINDS.get(assertion.get("type")) == role
-            for text in _alternatives(
-                assertion["type"], rendered.get(str(assertion.get("value")), assertion.get("value"))
-            )
-        ]
-        if texts:
-            return texts
-    return [_rendered(variables[name], variables) for name in NOTED if name in variables]
+    # What became of the variables in the values of assertions
+    rendered = {}
+    for component in items(mapping(result.get("gradingResult")).get("componentResults")):
+        if has(component.get("metadata"), "renderedAssertionValue"):
+            template = str(mapping(component.get("assertion")).get("value"))
+            rendered[template] = component["metadata"]["renderedAssertionValue"]
+
+    # The right answers by the role of their assertion, some of which are in groups
+    texts: dict[Any, list[Any]] = {}
+    for group in items(test.get("assert")):
+        for assertion in items(group.get("assert")) or [group]:
+            expected = assertion.get("value")
+            role = _KINDS.get(assertion.get("type"))
+            if role in ("right", "part"):
+                alternatives = _alternatives(assertion["type"], rendered.get(str(expected), expected))
+                texts.setdefault(role, []).extend(alternatives)
+    noted = [variables[name] for name in NOTED if name in variables]
+    return [_rendered(text, variables) for text in texts.get("right") or texts.get("part") or noted]
 
 
 def _alternatives(kind: str, expected: Any) -> list[Any]:
@@ -184,30 +182,36 @@ def expected_in(cell: Any) -> list[Any] | None:
 
 def _table_row(record: Record) -> Iterator[Row]:
     """One row of a table: a test, with the outputs of each provider in a column."""
-    columns = [head for name in record if (head := _OUTPUT.match(name))]
+    # The variables of the test, then its outputs, each with what stands beside it
+    heads = [head for name in record if (head := _OUTPUT.match(name))]
     names = list(record)
-    starts = [names.index(head[0]) for head in columns]
+    starts = [names.index(head[0]) for head in heads]
     variables = {name: record[name] for name in names[: starts[0]]}
-    providers = [head["provider"] for head in columns]
+    providers = [head["provider"] for head in heads]
+
+    # The question, and what is right: an assertion, or a variable with a usual name
     question = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
     asserted = [cell for name, cell in variables.items() if EXPECTED.fullmatch(name) and cell]
     expected: Any = [text for cell in asserted for text in expected_in(cell) or ()]
     if not asserted:
         expected = next((_rendered(variables[name], variables) for name in NOTED if variables.get(name)), None)
-    for head, start, end in zip(columns, starts, [*starts[1:], None], strict=True):
-        # The names of what stands beside a later output are numbered.
+    for head, start, end in zip(heads, starts, [*starts[1:], None], strict=True):
+        # The names of what stands beside a later output are numbered
         beside = {re.sub(r"_\d+$", "", name): record[name] for name in names[start + 1 : end]}
-        cell = _CELL.match(str(record[head[0]] or ""))
-        text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
-        failed = (cell["state"] if cell else beside.get("Status")) == "ERROR"
-        state = beside.get("Status") or (cell["state"] if cell else None)
+        text = record[head[0]]
+        status = state = beside.get("Status")
+        if cell := _CELL.match(str(text or "")):
+            text = _REASON.sub("", cell["text"]).strip()
+            state = cell["state"]
+        has_failed = state == "ERROR"
         is_repeated = providers.count(head["provider"]) > 1
+        scores = {name: beside.get(column) for name, column in _BESIDE.items()}
         yield row(
             question=question,
-            answer=None if failed else text,
+            answer=None if has_failed else text,
             references=expected,
             release=f"{head['provider']} {head['label']}" if is_repeated else head["provider"],
-            missing_because=(text or "the provider failed") if failed else None,
-            scores=given({**{score: beside.get(column) for score, column in _BESIDE.items()}, "status": state}),
+            missing_because=(text or "the provider failed") if has_failed else None,
+            scores=given({**scores, "status": status or state}),
             extra={**variables, **{name: cell for name, cell in beside.items() if not _SCORED.match(name)}},
         )
