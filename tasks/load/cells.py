@@ -269,7 +269,8 @@ def _scaled(tokens: Sequence[Token], size: Decimal) -> tuple[list[Token], Decima
 def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, size: Decimal, code: str) -> str:
     """Return the part before the point: digits go to the placeholders from the right, the rest to the first one."""
     n_left = sum(token.kind == "digit" for token in tokens)
-    text, n_shown = "", 0
+    text = ""
+    n_shown = 0
     for token in reversed(tokens):
         if token.kind == "general" or token == _TEXT:
             text = _shown_general(size) + text
@@ -279,7 +280,8 @@ def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, s
             continue
         n_left -= 1
         start = -1 if n_left else 0
-        own_digits, digits = digits[start:], digits[:start]
+        own_digits = digits[start:]
+        digits = digits[:start]
         for digit in reversed(own_digits or {"0": "0", "?": " "}.get(token.text, "")):
             if is_grouped and n_shown and n_shown % 3 == 0:
                 text = ("," if digit != " " else " ") + text
@@ -337,7 +339,8 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
     numbers = {"m": moment.month, "d": moment.day, "h": hour, "s": moment.second}
     elapsed = seconds - _1904 * is_1904 * _DAY_S
 
-    text, previous = "", ""
+    text = ""
+    previous = ""
     for index, (token, letter) in enumerate(zip(tokens, letters, strict=True)):
         n_letters = len(token.text)
         if token.kind == "elapsed":

@@ -265,12 +265,12 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
             labels.append(name)
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
+    wide = []
     if "answer" in columns.guessed and not made:
-        wide = wide_columns(records, used - {columns.paths.get("answer", "")})
-        if wide:
-            notes.append(
-                f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
-            )
+        wide = wide_columns(records, used - {columns.paths["answer"]})
+    if wide:
+        looks = f"{', '.join(wide)} look like the answers of one release each"
+        notes.append(f"{looks}; if they are, give {wide_option(wide)}")
 
     # The rest is named
     times = [name for name in unused if name.casefold() in NO_UNIT and not made]
@@ -291,8 +291,8 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     """Say what users are to know of references that may be several."""
     notes = []
     # In a tenth of the records, there are brief texts between separators
-    texts = [(row, text) for row, text in _texts_of(records, columns, "references") if not is_blank(text)]
-    texts = [(row, text) for row, text in texts if not spells_list(text)]
+    texts = list(_texts_of(records, columns, "references"))
+    texts = [(row, text) for row, text in texts if not is_blank(text) and not spells_list(text)]
     for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
         separated = [(row, text) for row, text in texts if separator in text.strip()]
         parts = [part.strip() for _, text in separated for part in text.strip().split(separator)]
@@ -500,7 +500,7 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
     return 0
 
 
-def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tuple[str, str]:
+def suggested(key: Key, records: Sequence[Record], used: Collection[str]) -> tuple[str, str]:
     """List the columns of the first `records`, and find the one that is most likely `key`: COLUMN where none is.
 
     >>> suggested("answer", [{"id": 1, "model_answer": "x", "note": ""}], ["id"])
@@ -508,18 +508,21 @@ def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tu
     >>> suggested("answer", [{"Reference Answer": "x", "Model": "y", "Answer text": "x"}], [])[1]
     'Answer text'
     """
-    names = list(dict.fromkeys(path for record in records for path in _paths(record)))
-    by_plain_name = {_plainly(name): name for name in names if name not in taken}
-    usual = [_plainly(name) for name in usual_names(key)]
     # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one
-    excluded = [_GIVEN] if key == "references" else [_RIGHT]
+    excluded = (_GIVEN if key == "references" else _RIGHT).pattern
     if key == "answer":
-        excluded.append(re.compile("input|messages"))
-    candidates = [plain for plain in by_plain_name if not any(pattern.search(plain) for pattern in excluded)]
+        excluded += "|input|messages"
+    names = names_in(map(_paths, records))
+    by_plain_name = {_plainly(name): name for name in names if name not in used}
+    candidates = [plain for plain in by_plain_name if not re.search(excluded, plain)]
+
+    # Names with a usual one in them, then those that are spelled much like one, then the only one
+    usual = list(map(_plainly, usual_names(key)))
     likely = [plain for plain in candidates if any(name in plain for name in usual if len(name) > 4)]
-    likely += [match for name in usual for match in difflib.get_close_matches(name, candidates, 1, 0.75)]
-    if not likely and len(candidates) == 1:
-        likely = candidates
+    for name in usual:
+        likely += difflib.get_close_matches(name, candidates, 1, 0.75)
+    if len(candidates) == 1:
+        likely += candidates
     return ", ".join(names), by_plain_name[likely[0]] if likely else "COLUMN"
 
 
@@ -535,7 +538,8 @@ def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Ite
     >>> list(with_other_columns([{"a": 1}, {"a": 2}, {"a": {"b": 1}}, {"c": 1}], ["a.b"]))
     [{'a': 1}, {'a': {'b': 1}}, {'c': 1}]
     """
-    names, missing_paths = set[str](), set(paths)
+    names = set[str]()
+    missing_paths = set(paths)
     for record in records:
         if new_paths := {path for path in missing_paths if is_there(record, path, but_null=True)}:
             missing_paths -= new_paths

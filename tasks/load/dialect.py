@@ -27,7 +27,9 @@ _WINDOW_LINES = 50
 """Lines after a broken one that are tried, to find where the next record begins."""
 _MIN_BROKEN = 3
 """Records with broken quotes, from which on they may outweigh the sound ones."""
-_CR, _QUOTE, _BACKSLASH = "\udc0d", "\udc22", "\udc5c"
+_CR = "\udc0d"
+_QUOTE = "\udc22"
+_BACKSLASH = "\udc5c"
 """What stands for characters that Python's csv would take for syntax. No decoded text has them."""
 _BROKEN_QUOTE = 'a quote is not closed, or one within quotes is not doubled; write "" for it'
 _TOO_LONG = "a row is longer than 16 MiB; shorten it, or write it as JSON Lines or Parquet"
@@ -85,12 +87,15 @@ class RecordReader:
         self._has_marks = False
         backslash = "\\" if dialect.escapes_backslashes else "\\\\"
         self._marks = str.maketrans({_CR: "\r", _QUOTE: '"', _BACKSLASH: backslash})
-        delimiter, quote = re.escape(dialect.delimiter), re.escape(dialect.quote)
+        delimiter = re.escape(dialect.delimiter)
+        quote = re.escape(dialect.quote)
         blanks = " *" if dialect.skips_blanks else ""
         self._opening = re.compile(f"(?:^|{delimiter}){blanks}{quote}")
-        plain, end = f"[^{quote}{delimiter}\r\n]*+", "(?:\r?\n|\r|$)"
+        plain = f"[^{quote}{delimiter}\r\n]*+"
+        end = "(?:\r?\n|\r|$)"
         self._sound_field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|{plain})"
-        self._separator, self._end = delimiter, end
+        self._separator = delimiter
+        self._end = end
         # A quote that is followed by more text is text, to find the end of a broken record
         text = f"(?:[^{quote}]|{quote}{quote}|{quote}(?!{delimiter}|{end}))*+"
         field = f"(?:{blanks}{quote}{text}{quote}|[^{delimiter}\r\n]*+)"
@@ -139,9 +144,13 @@ class RecordReader:
 
     def _sound_records(self) -> Generator[list[str], None, tuple[list[str] | None, int]]:
         """Yield records up to one that is not sound; return its fields, if it has any, and how many lines it has."""
-        lines, delimiter, quote = self._lines, self._dialect.delimiter, self._dialect.quote
-        opening, escaped_quote = delimiter + quote, quote + quote
-        n_columns, has_marks = self._n_columns, self._has_marks
+        lines = self._lines
+        delimiter = self._dialect.delimiter
+        quote = self._dialect.quote
+        opening = delimiter + quote
+        escaped_quote = quote + quote
+        n_columns = self._n_columns
+        has_marks = self._has_marks
         reader = csv.reader(
             lines,
             delimiter=delimiter,
@@ -149,7 +158,8 @@ class RecordReader:
             skipinitialspace=self._dialect.skips_blanks,
             strict=True,
         )
-        n_done, fields = 0, None
+        n_done = 0
+        fields = None
         try:
             for fields in reader:
                 n_used = reader.line_num - n_done
@@ -181,14 +191,16 @@ class RecordReader:
             else:
                 n_used = 0
         except csv.Error:
-            fields, n_used = None, reader.line_num - n_done
+            fields = None
+            n_used = reader.line_num - n_done
         self.n_lines += n_done
         del lines[:n_done]
         return fields, n_used
 
     def _weigh_line_breaks(self, lines: list[str], line_number: int) -> None:
         """Note whether each line of a sound record would be a record if quotes were text."""
-        delimiter, quote = self._dialect.delimiter, self._dialect.quote
+        delimiter = self._dialect.delimiter
+        quote = self._dialect.quote
         are_records = {line.count(delimiter) for line in lines} == {self._n_columns - 1}
         ids = [line.partition(delimiter)[0] for line in lines]
         is_unlikely_text = self._n_columns > 2 or delimiter == "\t"
@@ -321,7 +333,8 @@ def _n_bad(file: Path, dialect: Dialect) -> int:
 
 def _signs(file: Path, dialect: Dialect) -> set[str]:
     """Return what is anywhere in a file that tells how it quotes."""
-    delimiter, newline = dialect.delimiter, dialect.newline
+    delimiter = dialect.delimiter
+    newline = dialect.newline
     texts = {
         f'{delimiter}"': "quote",
         f'{newline}"': "quote",
@@ -330,7 +343,8 @@ def _signs(file: Path, dialect: Dialect) -> set[str]:
         f'{delimiter} "': "blank before quote",
         '\\"': "backslash before quote",
     }
-    signs, overlap = set(), newline
+    signs = set()
+    overlap = newline
     with dialect.open(file) as content:
         while chunk := content.read(_CHUNK_CHARS):
             chunk = overlap + chunk

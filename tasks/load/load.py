@@ -51,7 +51,8 @@ from answerkey.tasks.load.sources import Contents, called, files_of, read, relea
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 
-STAGED, REJECTS = "staged.parquet", "rejects.parquet"
+STAGED = "staged.parquet"
+REJECTS = "rejects.parquet"
 """The files with the rows that could be read, and with those that could not, in the folder of a run."""
 
 _BATCH = 5_000
@@ -157,8 +158,10 @@ def load(source: Source, out: Path) -> Loaded:
     """
     out.mkdir(parents=True, exist_ok=True)
     dataset = dataset_name(source)
+    name = _name(source.answers)
     notes: list[str] = []
-    answer_files, reference_files = Contents(), Contents()
+    answer_files = Contents()
+    reference_files = Contents()
 
     # The references, then the answers: their format, their columns, their rows
     references = _load_references(source, out, reference_files, notes)
@@ -170,24 +173,27 @@ def load(source: Source, out: Path) -> Loaded:
         return answers.reading.rows(read(source.answers, out / "again", encoding=source.encoding))
 
     stager = _stager_of(source, answers, notes, references, read_again)
-    staged, rejects = out / STAGED, out / REJECTS
+    staged = out / STAGED
+    rejects = out / REJECTS
     n_rows = stage_rows(answers.rows, stager, staged, rejects)
 
     # What was read, and what was not
     if answers.reading.is_made:
-        format, n_releases = answers.reading.format, len(stager.releases)
-        noun = format.releases if n_releases > 1 else format.releases[:-1]
-        releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
-        n_answers = f", {n_rows:,} answers" if n_rows else ""
-        notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{n_answers}")
-    notes += [
-        f"{_name(source.answers)}: {path} is left out where it is no number, such as {text[:40]!r}"
-        for path, text in stager.no_numbers.items()
-    ]
+        format = answers.reading.format
+        n_releases = len(stager.releases)
+        title = f"recognised as {format.title}"
+        if format.releases and n_releases:
+            noun = format.releases if n_releases > 1 else format.releases[:-1]
+            title += f" ({n_releases:,} {noun}: releases)"
+        if n_rows:
+            title += f", {n_rows:,} answers"
+        notes.insert(0, f"{name}: {title}")
+    for path, text in stager.no_numbers.items():
+        notes.append(f"{name}: {path} is left out where it is no number, such as {text[:40]!r}")
     notes += [*reference_files.notes(), *answer_files.notes()]
     contents = {"answers": answer_files.about()}
     if references:
-        notes += references.notes(_name(source.answers), _name(source.references or ""))
+        notes += references.notes(name, _name(source.references or ""))
         references.close()
         contents["references"] = reference_files.about()
     return Loaded(
@@ -216,7 +222,8 @@ def _stager_of(
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    reading, name = answers.reading, _name(source.answers)
+    reading = answers.reading
+    name = _name(source.answers)
 
     # The columns; if the first rows lack some of them, later ones may have them
     try:
@@ -316,8 +323,8 @@ def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
 def _name(source: str) -> str:
     """Return the names of files and URLs, for messages."""
     # What follows the question mark of a URL may be a key
-    without_keys = (place.split("?", 1)[0] if URL.match(place) else place for place in several(source))
-    return listed([place.rstrip("/").rsplit("/", 1)[-1] for place in without_keys])
+    paths = [path.split("?", 1)[0] if URL.match(path) else path for path in several(source)]
+    return listed([path.rstrip("/").rsplit("/", 1)[-1] for path in paths])
 
 
 _WITHOUT: Mapping[Key, str] = {
@@ -350,23 +357,26 @@ def _columns_of(
     if not references and columns.paths.keys().isdisjoint(("id", "question", "references")):
         needed = (*needed, "id")
     for key in needed:
-        if key not in columns.paths:
-            if reading.is_made:
-                raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
-            names, likely = suggested(key, records, list(columns.paths.values()))
-            or_file = " or give --references FILE" if key == "references" else ""
-            remedy = f"name it with --map {key}={likely}{or_file}"
-            has_no_likely_answer = key == "answer" and likely == "COLUMN"
-            wide = wide_columns(records, list(columns.paths.values()), by_texts=has_no_likely_answer)
-            if wide and not source.wide:
-                # What has been taken for the answer is the right one then
-                option = f" --map references={columns.paths['answer']}" if key == "references" else ""
-                remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
-            free = [name for name in names_in(records) if name not in columns.paths.values()]
-            cells = [record.get(name) for record in records for name in free]
-            if key == "answer" and cells and all(as_number(str(cell)) is not None for cell in cells):
-                remedy += "; scores without answers go to `answerkey compare` and `answerkey gate`"
-            raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
+        if key in columns.paths:
+            continue
+        if reading.is_made:
+            raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
+        used = columns.paths.values()
+        names, likely = suggested(key, records, used)
+        remedy = f"name it with --map {key}={likely}"
+        if key == "references":
+            remedy += " or give --references FILE"
+        has_no_likely_answer = key == "answer" and likely == "COLUMN"
+        wide = wide_columns(records, used, by_texts=has_no_likely_answer)
+        if wide and not source.wide:
+            # What has been taken for the answer is the right one then
+            option = f" --map references={columns.paths['answer']}" if key == "references" else ""
+            remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
+        unused = [name for name in names_in(records) if name not in used]
+        cells = [str(record.get(name)) for record in records for name in unused]
+        if key == "answer" and cells and None not in map(as_number, cells):
+            remedy += "; scores without answers go to `answerkey compare` and `answerkey gate`"
+        raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
     if references and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
@@ -384,18 +394,14 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
     files = files_of(source.answers) or []
     if len(files) < 2:
         return {}
-    # The first rows of two files
-    records_by_file: dict[str | None, list[Record]] = {}
-    for file, group in itertools.groupby(rows, key=lambda raw: raw.file):
-        records_by_file[file] = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
-        if len(records_by_file) == 2:
-            break
-
-    # The questions that they answer
+    # The first rows of two files, and the questions that they answer
     question_key: Key = "id" if "id" in columns.paths else "question"
     question_paths = [columns.paths.get(key) for key in (question_key, "release", "repeat")]
-    questions = []
-    for records in records_by_file.values():
+    records_by_file: dict[str | None, list[Record]] = {}
+    questions: list[set[tuple[str, ...]]] = []
+    for file, group in itertools.islice(itertools.groupby(rows, key=lambda raw: raw.file), 2):
+        records = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
+        records_by_file[file] = records
         questions.append({tuple(str(value(record, path)) for path in question_paths) for record in records})
     if len(questions) < 2 or len(questions[0] & questions[1]) * 2 < min(map(len, questions)):
         return {}
@@ -411,8 +417,8 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
         if len(cells) == len(other_cells) == 1 and cells != other_cells and name not in columns.paths.values():
             distinguishing.append(name)
     if distinguishing:
-        column, *more_columns = distinguishing
-        or_columns = f" (or {', '.join(more_columns)})" if more_columns else ""
+        column, *alternatives = distinguishing
+        or_columns = f" (or {', '.join(alternatives)})" if alternatives else ""
         raise UserError(
             f"{listed([str(file) for file in records_by_file])}: both have the answers of "
             f"{min(questions[0] & questions[1])[1]} to the same questions; what tells them apart is the release: "
@@ -439,7 +445,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
-            names, likely = suggested(key, rows.records, list(columns.paths.values()))
+            names, likely = suggested(key, rows.records, columns.paths.values())
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={likely}")
     column_notes = notes_on(columns, rows.records, "--map-references")
     notes += [f"{_name(source.references)}: {note}" for note in column_notes]
@@ -473,7 +479,8 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
             tell(Advance("load rows", n_rows))
-            staged_rows, rejected_rows = [], []
+            staged_rows = []
+            rejected_rows = []
             for raw in batch:
                 try:
                     staged_rows.append(stager.stage(raw))

@@ -168,7 +168,8 @@ def shown(encoding: str) -> str:
 
 def _without_mark(head: bytes) -> str | None:
     """UTF-16 without a byte order mark: every other byte of what is ASCII is zero."""
-    even, odd = head[::2].count(0), head[1::2].count(0)
+    even = head[::2].count(0)
+    odd = head[1::2].count(0)
     if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
         return None
     encoding = "utf-16-le" if odd > even else "utf-16-be"
@@ -190,7 +191,8 @@ def _not_utf8(file: Path) -> bytes:
             return b""
         except UnicodeDecodeError:
             content.seek(0)
-        lines, size = list[bytes](), 0
+        lines = list[bytes]()
+        size = 0
         for line in content:
             if not line.isascii():
                 # Of a long line, what stands around its first such byte.

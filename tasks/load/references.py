@@ -116,7 +116,8 @@ class ReferenceTable:
                 "ids that are spelled like it; spell each id in one way"
             )
         elif self._unjoined and not self._joined and not self._n_exact:
-            unjoined, known_id = next(iter(self._unjoined)), min(self._known_ids, default="")
+            unjoined = next(iter(self._unjoined))
+            known_id = min(self._known_ids, default="")
             notes.append(
                 f"none of its ids is in {references}: {unjoined!r} for instance, and there {known_id!r}; name the "
                 "column that both files have with --map id= and --map-references id="

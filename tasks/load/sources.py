@@ -113,7 +113,8 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
             return
     n_before = n_rows = 0
     for file_name in files:
-        columns, shown = columns_of_path(file_name), _shown(file_name)
+        columns = columns_of_path(file_name)
+        shown = _shown(file_name)
         for raw in _read_one(file_name, work, contents, encoding):
             n_rows = n_before + raw.row
             record = raw.record if raw.record is None else {**columns, **raw.record}
@@ -144,7 +145,8 @@ def releases_of(files: Sequence[str]) -> dict[str, str]:
     ({'a/v1.csv': 'v1', 'a/v2.csv': 'v2'}, {'gpt/answers.csv': 'gpt', 'claude/answers.csv': 'claude'})
     """
     shown = [_shown(file) for file in files]
-    stems, folders = [stem(file) for file in files], [Path(file).parent.name for file in files]
+    stems = [stem(file) for file in files]
+    folders = [Path(file).parent.name for file in files]
     for names in (stems, folders):
         if len({*names}) == len(files):
             return dict(zip(shown, names, strict=True))
@@ -224,7 +226,8 @@ def files_of(source: str) -> list[str] | None:
         return None
 
     # All files of a folder or a pattern, in a bucket or here
-    bucket, has_wildcard = S3.match(source), WILDCARD.search(source) is not None
+    bucket = S3.match(source)
+    has_wildcard = WILDCARD.search(source) is not None
     if bucket and (has_wildcard or source.endswith("/")):
         files = objects(bucket["bucket"], bucket["name"])
     elif not URL.match(source) and Path(source).is_dir():
@@ -318,7 +321,8 @@ def local(source: str, work: Path, contents: Contents, encoding: str = "", *, ta
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     file = Path(source)
-    notes, copies = list[str](), list[Path]()
+    notes = list[str]()
+    copies = list[Path]()
 
     def copied(prefix: str, content: Iterator[bytes]) -> Path:
         work.mkdir(parents=True, exist_ok=True)

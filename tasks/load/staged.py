@@ -43,7 +43,8 @@ def staged_schema() -> pa.Schema:
     """
     import pyarrow as pa
 
-    text, texts = pa.string(), pa.list_(pa.string())
+    text = pa.string()
+    texts = pa.list_(pa.string())
     return pa.schema(
         [
             ("row", pa.int64()),

@@ -186,7 +186,8 @@ def _shown_cell(cell: Any, formula: str | None = None) -> str | UnreadableCell:
             f"{location} has the formula {formula} without its value: save the file in Excel, or write the cell as a "
             "text"
         )
-    value, epoch = cell.value, cell.parent.parent.epoch
+    value = cell.value
+    epoch = cell.parent.parent.epoch
     if cell.data_type == "e":
         return UnreadableCell(f"{location} is {value}", error=value)
     try:

@@ -104,11 +104,14 @@ def prepare(
     import pyarrow.parquet as pq
 
     selection = select(rule, home, out, window)
-    accepted, quarantine, planned = selection.staged, selection.rejects, None
+    accepted = selection.staged
+    quarantine = selection.rejects
+    planned = None
     notes = [*selection.notes]
     if pq.read_metadata(accepted).num_rows:
         validation = validate(accepted, quarantine, str(out), _CONTRACT, home=home.local)
-        accepted, quarantine = validation.accepted, validation.quarantine
+        accepted = validation.accepted
+        quarantine = validation.quarantine
         for check in validation.checks:
             if not check.success and check.release is None and check.rule != "unreadable":
                 notes.append(f"{rule.name}: {check.message}")
@@ -216,7 +219,9 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
     Raises:
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
-    rule, selection, metric = prepared.rule, prepared.selection, prepared.metric
+    rule = prepared.rule
+    selection = prepared.selection
+    metric = prepared.metric
     files = {"accepted": one_file(prepared.accepted), "decided": one_file(selection.decided)}
     names = {"rule": rule.name, "metric": metric.name, "signature": metric.signature, "run_id": run_id}
     calls = collect_calls(home, parts, out)

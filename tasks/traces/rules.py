@@ -224,7 +224,8 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
             continue
         namesake = rules.setdefault(rule.name, rule)
         if namesake is not rule:
-            line, other_line = rule.line("name"), namesake.line("name")
+            line = rule.line("name")
+            other_line = namesake.line("name")
             problems.append(f"{line}: name: {rule.name} is taken by the rule in {other_line}; rename one")
     if problems:
         raise UserError("\n".join(problems))
@@ -281,7 +282,8 @@ def _problem(error: Any) -> tuple[str, str]:
 
 def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the path and the description of what is wrong with a mapping as a whole."""
-    mapping, dataset = content.get("mapping"), content.get("dataset")
+    mapping = content.get("mapping")
+    dataset = content.get("dataset")
     if not isinstance(mapping, dict):
         return
     # Each key, by the name that it stands for

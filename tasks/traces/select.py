@@ -249,7 +249,8 @@ class _Selector:
         import duckdb
         import pyarrow as pa
 
-        columns, deadline = _columns(self.rule), time.monotonic() + _LIMIT_S
+        columns = _columns(self.rule)
+        deadline = time.monotonic() + _LIMIT_S
         text = pa.string()
         types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
         types |= dict.fromkeys(("problem", *columns.values()), text)
@@ -316,7 +317,8 @@ class _Selector:
         if self.quoted is None and sampled:
             self.quoted = [path for path in dict.fromkeys(mapping.values()) if _all_quoted(sampled, path)]
         for raw, trace_id, bucket, reason in batch:
-            record, error = None, reason
+            record = None
+            error = reason
             if bucket == "sampled" and raw.record is not None:
                 try:
                     record = {**raw.record, _ID: trace_id}
@@ -327,7 +329,8 @@ class _Selector:
                     if reference := self.references.get(key):
                         self.joined[trace_id] = reference._replace(sample_id=trace_id)
                 except ValueError as problem:
-                    record, error = None, str(problem)
+                    record = None
+                    error = str(problem)
             if record is not None:
                 yield raw._replace(record=record)
             elif bucket in ("sampled", "quarantined"):
@@ -391,7 +394,8 @@ class _Selector:
                 f"{rule.name}: {n_late:,} traces are older than the newest one by more than late_days "
                 f"({rule.late_days:g}), and were left out; `--since {late or 'DAY'}` scores them"
             )
-        definition, last_definition = rule.definition, last_run.definition
+        definition = rule.definition
+        last_definition = last_run.definition
         changed = [key for key in KEYS if definition.get(key) != last_definition.get(key) and key not in _OF_NO_TRACE]
         if last_definition and changed and n_settled:
             yield (

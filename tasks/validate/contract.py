@@ -100,7 +100,8 @@ def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], broken: Sequence[
     also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
     for name in ("slices", "columns"):
         row[name] = None if row[name] is None else dict(row[name])
-    file, file_row = row.pop("file"), row.pop("file_row")
+    file = row.pop("file")
+    file_row = row.pop("file_row")
     return {
         "file": file,
         "row": row["row"] if file is None else file_row,
@@ -193,7 +194,8 @@ def _row_entries() -> Any:
 
 def _row_rule(entry: Mapping[str, Any], contract: Contract) -> Rule:
     """An entry of `rules.yml` as a rule."""
-    name, severity = entry["name"], entry.get("severity", "warning")
+    name = entry["name"]
+    severity = entry.get("severity", "warning")
     limit = getattr(contract, entry.get("limit", ""), 0)
     holds, breaks = (entry[key].replace("{limit:,}", f"{limit:,}") for key in ("holds", "breaks"))
     reason = _REASONS.get(name, lambda _row, marks: entry["reason"].format(**marks, limit=limit))

@@ -216,10 +216,8 @@ def _expectation_result(configuration: Any, checks: Sequence[Check]) -> Any:
     from great_expectations.core import ExpectationValidationResult
 
     counted_checks = [check for check in checks if check.release is None] or checks
-    n_failed, n_checked = (
-        sum(check.n_failed for check in counted_checks),
-        sum(check.n_checked for check in counted_checks),
-    )
+    n_failed = sum(check.n_failed for check in counted_checks)
+    n_checked = sum(check.n_checked for check in counted_checks)
     # It has names of releases in it, and the pages show it as it is.
     messages = [escape(check.message, quote=False) for check in checks if not check.success]
     share = 100 * n_failed / max(n_checked, 1)

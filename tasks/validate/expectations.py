@@ -111,11 +111,14 @@ def read_suite(suite: str, data_columns: Sequence[str] | None = None) -> Suite:
         UserError: the file cannot be read, or is no suite: one line that names the expectation and what is wrong.
     """
     document = read_yaml(suite, "expectations")
-    content, file = document.content, document.file
-    name, entries = None, content
+    content = document.content
+    file = document.file
+    name = None
+    entries = content
     if isinstance(content, dict):
         # Up to 0.18, Great Expectations had other names for the name and for the types
-        name, entries = content.get("name") or content.get("expectation_suite_name"), content.get("expectations")
+        name = content.get("name") or content.get("expectation_suite_name")
+        entries = content.get("expectations")
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{file}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
     expectations = tuple(
@@ -140,7 +143,8 @@ def _expectation(entry: Any, location: str) -> Expectation:
     kind = isinstance(entry, dict) and entry.get("type", entry.get("expectation_type"))
     if not isinstance(kind, str):
         raise UserError(f"{location}: no `type`, such as expect_column_values_to_not_be_null")
-    kwargs, meta = entry.get("kwargs") or {}, entry.get("meta") or {}
+    kwargs = entry.get("kwargs") or {}
+    meta = entry.get("meta") or {}
     if not isinstance(kwargs, dict) or not isinstance(meta, dict):
         raise UserError(f"{location}: `kwargs` and `meta` must be mappings")
 
@@ -159,7 +163,8 @@ def _expectation(entry: Any, location: str) -> Expectation:
         )
 
     # Its arguments must suit the type, and name no column that could break a page
-    severity, description = entry.get("severity") or "critical", entry.get("description")
+    severity = entry.get("severity") or "critical"
+    description = entry.get("description")
     arguments = {name: value for name, value in kwargs.items() if name != "batch_id"}
     try:
         library_expectation = as_expectation(
@@ -291,7 +296,8 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
         expectations = [suite.expectations[n].config for n in numbers]
         for result in validated(frame, as_suite(suite.name, expectations)) if numbers else ():
             n = number_by_name[result.expectation_config.meta["name"]]
-            expectation, outcome = suite.expectations[n], outcomes[n]
+            expectation = suite.expectations[n]
+            outcome = outcomes[n]
             # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
             # or one per failed metric under the metric's id
             exceptions = result.exception_info or {}

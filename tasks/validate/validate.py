@@ -223,10 +223,12 @@ class _Broken:
 
 def _check_own_suite(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> tuple[list[_Broken], list[Check]]:
     """Check the expectations of the user; return what breaks those about rows, and the checks of those about all."""
-    breaches, checks = [], []
+    breaches = []
+    checks = []
     frames = text_frames(suite, db, n_rows)
     for expectation, outcome in zip(suite.expectations, check_rows(suite, frames), strict=True):
-        name, holds = expectation.name, expectation.sentence
+        name = expectation.name
+        holds = expectation.sentence
         statement = f"`{name}`: {holds}"
         severity: Severity = "critical" if expectation.severity == "critical" else "warning"
         if expectation.rows:
@@ -267,11 +269,13 @@ def _row_checks(
 
     # What becomes of them, by rule
     counted = {number: counts for number, *counts in db.execute(_SQL["broken"]).fetchall()}
-    groups, checks = [], []
+    groups = []
+    checks = []
     for number, breach in enumerate(broken):
         rule = breach.rule
         n_broken, locations, n_quarantined, quarantined_locations = counted.get(number, (0, [], 0, []))
-        message, breaks = rule.holds, rule.breaks
+        message = rule.holds
+        breaks = rule.breaks
         if n_broken and rule.texts:
             # Which texts they are, and how often each occurs if there are several
             occurring = f"FROM frame WHERE {rule.column} > 0 GROUP BY ALL ORDER BY count(*) DESC, min(position)"
@@ -439,7 +443,8 @@ def _split(
         refused = pc.indices_nonzero(pc.is_valid(marks["rules"]))
         for start in range(0, len(refused), _REFUSED_ROWS):
             part = refused.slice(start, _REFUSED_ROWS)
-            lines, open_questions = [], []
+            lines = []
+            open_questions = []
             for row, row_marks in zip(batch.take(part).to_pylist(), marks.take(part).to_pylist(), strict=True):
                 broken = [rules[number] for number in row_marks["rules"]]
                 lines.append(quarantined(dict(row), row_marks, broken))

@@ -82,10 +82,12 @@ def _provider(result: Record) -> str:
 
 
 def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
-    test, prompt = mapping(result.get("testCase")), mapping(result.get("prompt"))
+    test = mapping(result.get("testCase"))
+    prompt = mapping(result.get("prompt"))
     variables = mapping(result.get("vars") or test.get("vars"))
     response = mapping(result.get("response"))
-    release, prompt_number = _provider(result), result.get("promptIdx")
+    release = _provider(result)
+    prompt_number = result.get("promptIdx")
     if by_prompt:
         release += f" {prompt.get('label') or prompt_number}"
     answer = response.get("output")

@@ -154,7 +154,8 @@ def helm_answer(base_row: Row, record: Record) -> Iterator[Row]:
     if options is None:
         yield base_row
         return
-    correct, incorrect = list[str](), list[str]()
+    correct = list[str]()
+    incorrect = list[str]()
     for option in items(options):
         if has(option, "output", "tags"):
             (correct if "correct" in option["tags"] else incorrect).append(str(value(option, "output.text")))
