@@ -80,8 +80,11 @@ class ColumnMap:
     @property
     def description(self) -> str:
         """What was guessed, for people: `id, question=user_input, references=reference_1 + reference_2`."""
-        shown = {key: self.paths[key].replace("\n", " + ") for key in self.guessed}
-        return ", ".join(key if key == path else f"{key}={path}" for key, path in shown.items())
+        columns = []
+        for key in self.guessed:
+            path = self.paths[key].replace("\n", " + ")
+            columns.append(key if key == path else f"{key}={path}")
+        return ", ".join(columns)
 
     def paths_of(self, *keys: Key) -> list[str]:
         """Return the paths of these keys; of all, if none is named."""
@@ -90,7 +93,7 @@ class ColumnMap:
 
 def paths_in(texts: Iterable[str]) -> list[str]:
     """Return the paths in texts that have one in each line."""
-    return [path for text in texts for path in text.split("\n")]
+    return list(itertools.chain.from_iterable(text.split("\n") for text in texts))
 
 
 def names_in(records: Iterable[Iterable[str]]) -> list[str]:
@@ -100,7 +103,7 @@ def names_in(records: Iterable[Iterable[str]]) -> list[str]:
 
 def usual_names(*keys: Key) -> tuple[str, ...]:
     """The names by which columns of these keys are recognised."""
-    return tuple(name for key in keys for name in USUAL_NAMES.get(key, ()))
+    return tuple(itertools.chain.from_iterable(USUAL_NAMES.get(key, ()) for key in keys))
 
 
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
@@ -156,13 +159,16 @@ def complete(
     references_as = paths.pop("references-as", "")
 
     # Each of them must be there
-    key_paths = [(key, path) for key, key_lines in paths.items() for path in key_lines.split("\n")]
-    for key, path in [*key_paths, *(("slice", path) for path in slices if path not in reference_slices)]:
+    key_paths: list[tuple[str, str]] = []
+    for key, key_lines in paths.items():
+        key_paths += [(key, path) for path in key_lines.split("\n")]
+    key_paths += [("slice", path) for path in slices if path not in reference_slices]
+    for role, path in key_paths:
         if records and not any(is_there(record, path) for record in records):
             matches = difflib.get_close_matches(path, columns, 1, 0.8)
             hint = f"did you mean {matches[0]!r}? " if matches else ""
             raise UserError(
-                f"{source}: no column {path!r} (for {key}); {hint}the columns are {', '.join(sorted(columns))}"
+                f"{source}: no column {path!r} (for {role}); {hint}the columns are {', '.join(sorted(columns))}"
             )
 
     # The others are recognised by their names
@@ -178,7 +184,9 @@ def complete(
     if not references_as:
         spellings = {_spelling(text) for _, text in _texts_of(records, column_map, *_LISTS) if not is_blank(text)}
         are_lists = "texts" in spellings and spellings <= {"texts", "list", "shortened"}
-        references_as = "text" if made else "lists" if are_lists else "quoted"
+        references_as = "lists" if are_lists else "quoted"
+        if made:
+            references_as = "text"
     return replace(column_map, references_as=references_as)
 
 
@@ -240,9 +248,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     used = {*columns.paths_of(), *columns.slices}
     if made:
         scores = [record.get("scores") for record in records]
-        used |= {str(name) for cell in scores if isinstance(cell, Mapping) for name in cell}
-        used |= {"release_order", "response_filter"}
-    used |= {path_steps[0] for path in used if (path_steps := steps(path))}
+        used.update(*(cell for cell in scores if isinstance(cell, Mapping)), ["release_order", "response_filter"])
+    used.update(*(steps(path)[:1] for path in used))
     names = [name for name in _filled_columns(records) if name not in used]
     unused = {name: [record.get(name) for record in records] for name in names}
 
@@ -295,8 +302,9 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     texts = [(row, text) for row, text in texts if not is_blank(text) and not spells_list(text)]
     for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
         separated = [(row, text) for row, text in texts if separator in text.strip()]
-        parts = [part.strip() for _, text in separated for part in text.strip().split(separator)]
-        if separated and len(separated) * 10 >= len(texts) and all(len(part) <= _LONGEST_PART for part in parts):
+        parts = itertools.chain.from_iterable(text.strip().split(separator) for _, text in separated)
+        are_brief = all(len(part.strip()) <= _LONGEST_PART for part in parts)
+        if separated and are_brief and len(separated) * 10 >= len(texts):
             row, text = separated[0]
             notes.append(
                 f"references that may be several are read as one text (row {row}: {_short(text)!r}); {option} "
@@ -340,8 +348,8 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
     """Tell whether a cell has nothing but what the record has at one of the paths."""
     used = [record.get(path) for path in columns.paths_of()]
-    items = [item for cell in used if isinstance(cell, list) for item in cell]
-    return record.get(name) in (None, *used, *items)
+    members = itertools.chain(*(cell for cell in used if isinstance(cell, list)))
+    return record.get(name) in (None, *used, *members)
 
 
 def wide_columns(records: Sequence[Record], used: Collection[str], *, by_texts: bool = False) -> list[str]:
@@ -450,7 +458,7 @@ def _plainly(name: str) -> str:
     return re.sub(r"[\s_-]+|[.:?*]+\s*$", "", name).casefold()
 
 
-_USUAL = frozenset(_plainly(name) for names in USUAL_NAMES.values() for name in names)
+_USUAL = frozenset(map(_plainly, itertools.chain(*USUAL_NAMES.values())))
 
 
 def is_usual(name: str) -> bool:
@@ -529,7 +537,10 @@ def suggested(key: Key, records: Sequence[Record], used: Collection[str]) -> tup
 def _paths(record: Record) -> Iterator[str]:
     """Yield the columns of a record, and what is in the objects among them."""
     for name, cell in record.items():
-        yield from (f"{name}.{key}" for key in cell) if isinstance(cell, Mapping) and cell else (name,)
+        if isinstance(cell, Mapping) and cell:
+            yield from (f"{name}.{key}" for key in cell)
+        else:
+            yield name
 
 
 def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Iterator[Record]:
@@ -701,14 +712,14 @@ def as_texts(cell: Any, spelled_as: str = "list") -> list[str]:
         ValueError: an item is not a text, or an object in it has a key twice.
     """
     if isinstance(cell, str) and spelled_as in _SEPARATORS:
-        return [part.strip() for part in cell.split(_SEPARATORS[spelled_as]) if part.strip()]
+        return [part for part in map(str.strip, cell.split(_SEPARATORS[spelled_as])) if part]
     if isinstance(cell, str) and spells_list(cell) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
         items = spelled(cell)
         if isinstance(items, list) and (spelled_as in ("list", "lists") or _are_texts(cell, items)):
             cell = items
     items = cell if isinstance(cell, (list, tuple, set)) else [cell]
-    return [text for item in items if (text := as_text(item)) is not None]
+    return [text for text in map(as_text, items) if text is not None]
 
 
 def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
@@ -757,7 +768,7 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
         except ValueError as error:
             raise ValueError(f"{key} ({path}) {error}") from error
     # Of several columns, most rows fill in only some
-    return tuple(texts if len(paths) < 2 else (text for text in texts if not is_blank(text)))
+    return tuple(text for text in texts if len(paths) < 2 or not is_blank(text))
 
 
 @lru_cache(maxsize=1_000)
@@ -771,8 +782,9 @@ def release_name(text: str) -> str:
     ('gpt-4', 2, 1)
     """
     name = unicodedata.normalize("NFC", text.strip())
-    if hidden := next((one for one in name if unicodedata.category(one) in _HIDDEN), ""):
-        raise ValueError(f"the release {name!r} has a character that cannot be seen, U+{ord(hidden):04X}; remove it")
+    for char in name:
+        if unicodedata.category(char) in _HIDDEN:
+            raise ValueError(f"the release {name!r} has a character that cannot be seen, U+{ord(char):04X}; remove it")
     return name
 
 

@@ -43,7 +43,7 @@ def given(record: Record) -> dict[str, float]:
             numbers |= {slug(score): number for score, number in _numbers(name, _at(record, path)) if score}
 
     # Columns that are one score each, by the form of their name or because the record lists them
-    columns = [(column, match[1] or match[2]) for column in record if (match := _FLAT.fullmatch(column))]
+    columns = [(match[0], match[1] or match[2]) for match in map(_FLAT.fullmatch, record) if match]
     metrics = record.get("metrics")
     if isinstance(metrics, list):
         columns += [(name, name) for name in metrics if isinstance(name, str)]

@@ -119,7 +119,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
             n_rows = n_before + raw.row
             record = raw.record if raw.record is None else {**columns, **raw.record}
             error = raw.error and f"{shown}: {raw.error}"
-            yield Raw(n_rows, record, error, raw.text, raw.document, shown, raw.row)
+            yield raw._replace(row=n_rows, record=record, error=error, file=shown, file_row=raw.row)
         n_before = n_rows
 
 
@@ -198,7 +198,7 @@ def stem(source: str) -> str:
 
 def several(source: str) -> list[str]:
     """The sources in a text, one per line."""
-    return [path for line in source.splitlines() if (path := line.strip())]
+    return [path for path in map(str.strip, source.splitlines()) if path]
 
 
 def called(source: str) -> str:
@@ -221,7 +221,7 @@ def files_of(source: str) -> list[str] | None:
     if not sources:
         raise UserError(f"no file is given; give {SUPPORTED}")
     if len(sources) > 1:
-        return [file for path in sources for file in files_of(path) or [path]]
+        return list(itertools.chain.from_iterable(files_of(path) or [path] for path in sources))
     if TABLE.match(source) or SHEET.match(source):
         return None
 

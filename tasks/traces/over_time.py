@@ -118,4 +118,5 @@ def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:
         for period in periods
     ]  # fmt: skip
     table = Table(title, (f"{by} (UTC)", "mean", "95 % interval", "scored", "method"), rows)
-    return table if any(period.methods > 1 for period in periods) else table.without("method")
+    has_methods = any(period.methods > 1 for period in periods)
+    return table if has_methods else table.without("method")

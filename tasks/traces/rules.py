@@ -63,8 +63,10 @@ datetime.datetime(2026, 11, 1, 2, 26, 40, tzinfo=datetime.timezone.utc), None)
             # What has no end is often logged as the last day of all.
             return moment if moment.year < 9999 else None
         return None
-    unit = next((unit for limit, unit in _UNITS if number < limit), None) if number.is_finite() else None
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(number * unit)) if unit else None
+    units = [unit for limit, unit in _UNITS if number < limit] if number.is_finite() else []
+    if not units or units[0] is None:
+        return None
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(number * units[0]))
 
 
 def _start(value: object) -> datetime:
@@ -113,7 +115,8 @@ def _conditions(conditions: object) -> tuple[object, ...]:
 
 
 def _judge(judge: object) -> object:
-    return {"judges": [judge] if isinstance(judge, str) else judge} if isinstance(judge, str | list) else judge
+    judge = [judge] if isinstance(judge, str) else judge
+    return {"judges": judge} if isinstance(judge, list) else judge
 
 
 _Path = Annotated[str, BeforeValidator(_path)]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import warnings
@@ -90,7 +91,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
             removed = _remove_old(context, dataset)
             identifiers = [*(page for _, page in pages), *(page.expectation_suite_identifier for _, page in pages)]
             context.build_data_docs(resource_identifiers=identifiers)
-            page_names = [name for identifier in identifiers for name in _page_names(context, identifier)]
+            page_names = list(itertools.chain.from_iterable(_page_names(context, page) for page in identifiers))
 
         for page in removed:
             (home.local / page).unlink(missing_ok=True)
@@ -111,8 +112,11 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
 
     # The page to link is that of the first suite that the rows break
     broken = {check.rule for check in checked.checks if not check.success}
-    rules = [{expectation["meta"]["name"] for expectation in expectations} for expectations in suites.values()]
-    page = page_names[next((n for n, rule_names in enumerate(rules) if rule_names & broken), 0)]
+    page = page_names[0]
+    for suite_page, expectations in zip(page_names, suites.values(), strict=False):
+        if any(expectation["meta"]["name"] in broken for expectation in expectations):
+            page = suite_page
+            break
     add_to_cache(home.local, {cache_key: page})
     return page
 
@@ -250,10 +254,12 @@ def _remove_old(context: Any, dataset: str) -> list[str]:
     by_suite: dict[str, list[Any]] = {}
     for key in sorted(keys, key=lambda key: key.run_id.run_time):
         by_suite.setdefault(key.expectation_suite_identifier.name, []).append(key)
-    old_keys = [key for suite_keys in by_suite.values() for key in suite_keys[:-_MAX_RESULTS]]
-    for key in old_keys:
-        store.remove_key(key)
-    return [name for key in old_keys for name in _page_names(context, key)]
+    page_names = []
+    for suite_keys in by_suite.values():
+        for key in suite_keys[:-_MAX_RESULTS]:
+            store.remove_key(key)
+            page_names += _page_names(context, key)
+    return page_names
 
 
 def _page_names(context: Any, page: Any) -> list[str]:

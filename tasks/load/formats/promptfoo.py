@@ -54,10 +54,9 @@ def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | N
         return Fit(_document)
     if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
         return Fit(partial(_result, by_prompt=_several_prompts(records)))
-    heads = [_OUTPUT.match(name) for name in records[0]]
-    cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
-    is_marked = any(_CELL.match(cell) for cell in cells)
-    if cells and (is_marked or all(record.get("Status") in _STATES for record in records)):
+    outputs = list(filter(_OUTPUT.match, records[0]))
+    is_marked = any(_CELL.match(str(record.get(name) or "")) for record in records for name in outputs)
+    if outputs and (is_marked or all(record.get("Status") in _STATES for record in records)):
         return Fit(_table_row)
     return None
 
@@ -185,7 +184,7 @@ def expected_in(cell: Any) -> list[Any] | None:
 def _table_row(record: Record) -> Iterator[Row]:
     """One row of a table: a test, with the outputs of each provider in a column."""
     # The variables of the test, then its outputs, each with what stands beside it
-    heads = [head for name in record if (head := _OUTPUT.match(name))]
+    heads = list(filter(None, map(_OUTPUT.match, record)))
     names = list(record)
     starts = [names.index(head[0]) for head in heads]
     variables = {name: record[name] for name in names[: starts[0]]}

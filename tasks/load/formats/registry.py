@@ -73,8 +73,9 @@ class Reading:
             number = raw.row + shift
             converted = [raw] if raw.record is None else list(self._convert(raw, raw.record))
             for index, row in enumerate(converted):
-                file_row = None if raw.file_row is None else raw.file_row + index * raw.document
-                yield Raw(number + index * raw.document, row.record, row.error, row.text, False, raw.file, file_row)
+                position = index * raw.document
+                file_row = None if raw.file_row is None else raw.file_row + position
+                yield row._replace(row=number + position, document=False, file=raw.file, file_row=file_row)
             shift += (max(len(converted), 1) - 1) * raw.document
 
     def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
@@ -233,13 +234,13 @@ def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[
         if EXPECTED.fullmatch(name):
             yield name, expected_in
             continue
-        cells = [cell for record in records if (cell := record.get(name)) not in (None, "")]
+        cells = [record[name] for record in records if record.get(name) not in (None, "")]
         contents = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
         are_chats = [is_chat(content) or (has(content, "messages") and len(content) == 1) for content in contents]
         if name in chats and are_chats and all(are_chats):
             yield name, chats[name]
         quoted = [cell for cell in cells if isinstance(cell, str) and cell[:1] == '"' and decoded(cell) != cell]
-        if len(quoted) == len(cells) > 1:
+        if len(cells) > 1 and quoted == cells:
             yield name, decoded
 
 
@@ -282,7 +283,7 @@ def _list_in(document: Record) -> list[Any] | None:
         return None
     if is_table:
         # `DataFrame.to_json` numbers the cells of each column.
-        numbers = dict.fromkeys(number for column in cells for number in column)
+        numbers = names_in(cells)
         return [{name: column.get(number) for name, column in document.items()} for number in numbers]
     return [{"key" if "id" in cell else "id": key, **cell} for key, cell in document.items()]
 

@@ -165,7 +165,9 @@ def helm_answer(base_row: Row, record: Record) -> Iterator[Row]:
 def natural_question(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a question of Natural Questions with its short answers, and yes or no where that is one."""
     annotations = mapping(record["annotations"])
-    texts = [text for answers in items(annotations["short_answers"]) for text in answers["text"]]
+    texts: list[str] = []
+    for answers in items(annotations["short_answers"]):
+        texts += answers["text"]
     for verdict in annotations.get("yes_no_answer", []):
         texts += {"0": ["No"], "1": ["Yes"]}.get(str(verdict), [])
     yield {**base_row, "references": list(dict.fromkeys(texts))}

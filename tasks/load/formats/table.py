@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -148,17 +149,17 @@ class Shape:
         """Return the names in the first records with anything in them that no column and no score is read from."""
         if "*" in self.extra or not self.columns:
             return ()
-        paths = [path for alternatives in self.columns.values() for path in alternatives]
-        paths += [path for alternatives in self.extra for path in alternatives.split("|")]
+        beside = (alternatives.split("|") for alternatives in self.extra)
+        paths = list(itertools.chain(*self.columns.values(), *beside))
         used = {*self.only, *self.scores.values(), *paths, self.chat}
         used |= {path.split(".", 1)[0].split("[", 1)[0] for path in used}
         inner = tuple(f"{path}." for path in paths)
-        names: list[str] = []
+        unread: dict[str, None] = {}
         for record in records[:3]:
             used_here = used | names_of_scores(record)
             filled = [name for name, cell in record.items() if cell not in _EMPTY]
-            names += [name for name in filled if name not in used_here and not name.startswith(inner)]
-        return tuple(dict.fromkeys(names))
+            unread |= dict.fromkeys(name for name in filled if name not in used_here and not name.startswith(inner))
+        return tuple(unread)
 
 
 def _has(record: Record, names: str) -> bool:
@@ -200,17 +201,16 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
             continue
         if shape.condition and not getattr(special, shape.condition)(records):
             continue
-        if not all(_has(record, name) for record in records for name in shape.within):
+        if not all(_has(record, name) for name in shape.within for record in records):
             continue
         # Each record is a document with items, or all of them are items
         documents = [(records[0], records)]
         if shape.items:
             documents = [(record, _list_at(record, shape.items)) for record in records]
-        prepared = [
-            shape.prepared(item, document)
-            for document, entries in documents
-            for item in (_entries_with(entries, value(document, shape.names)) if shape.names else items(entries))
-        ]
+        prepared = []
+        for document, entries in documents:
+            of_shape = _entries_with(entries, value(document, shape.names)) if shape.names else items(entries)
+            prepared += [shape.prepared(record, document) for record in of_shape]
         has_items = bool(prepared) and all(entries for _, entries in documents)
         if (has_items or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
@@ -235,20 +235,19 @@ def _expanded(paths: Sequence[str]) -> list[str]:
     """
     expanded = []
     for path in paths:
-        key = re.search(r"\{(\w+)\}", path)
-        names: Sequence[Any] = [""]
-        if key:
-            names = NOTED if key[1] == "noted" else usual_names(key[1])  # type: ignore[arg-type]
-        expanded += [path.replace(key[0], name) if key else path for name in names]
+        start, brace, end = path.partition("{")
+        key, _, end = end.partition("}")
+        names: Sequence[str] = [""]
+        if brace:
+            names = NOTED if key == "noted" else usual_names(key)  # type: ignore[arg-type]
+        expanded += [f"{start}{name}{end}" for name in names]
     return expanded
 
 
 def _shape(entry: Mapping[str, Any]) -> Shape:
-    fields = {"in": "items", "if": "condition"}
     columns = {key: _expanded(paths) for key, paths in entry.get("columns", {}).items()}
     has = ["|".join(_expanded(names.split("|"))) for names in entry.get("has", ())]
-    shape = {fields.get(name, name): setting for name, setting in entry.items()}
-    return Shape(**{**shape, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
+    return Shape(**{**entry, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
 
 
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
