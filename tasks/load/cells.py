@@ -143,12 +143,12 @@ def shown_number(value: float, code: str = "General", *, is_1904: bool = False) 
     exact = Decimal(f"{value:.15g}")
     sections = _sections(code)
     # A section that has texts is none for numbers, unless there is no other
-    section, *others = [section for section in sections[:3] if _TEXT not in section] or sections
-    sign = "-" if exact < 0 and not others else ""
-    if others and exact < 0:
-        section = others[0]
-    elif len(others) > 1 and exact == 0:
-        section = others[1]
+    section, *other_sections = [section for section in sections[:3] if _TEXT not in section] or sections
+    sign = "-" if exact < 0 and not other_sections else ""
+    if other_sections and exact < 0:
+        section = other_sections[0]
+    elif len(other_sections) > 1 and exact == 0:
+        section = other_sections[1]
     if not section:
         raise UnshownError(f"its number format {code} hides the number")
     kinds = {token.kind for token in section}
@@ -241,8 +241,8 @@ def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
         if token.kind != "digit":
             text += _literal(token, code)
             continue
-        is_shown = index < n_kept or token.text == "0"
-        text += decimals[index] if is_shown else {"?": " "}.get(token.text, "")
+        is_needed = index < n_kept or token.text == "0"
+        text += decimals[index] if is_needed else {"?": " "}.get(token.text, "")
         index += 1
     return text
 

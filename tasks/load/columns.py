@@ -26,12 +26,12 @@ KEYS: tuple[Key, ...] = get_args(Key)
 _MISSING = object()
 _LISTS: tuple[Key, ...] = ("references", "incorrect_references")
 """The keys whose texts may spell lists."""
-_SEVERAL: tuple[Key, ...] = (*_LISTS, "scores")
+_WITH_SEVERAL_PATHS: tuple[Key, ...] = (*_LISTS, "scores")
 """The keys that may have several columns."""
 _MOST_COLUMNS = 1_000
-_RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|acceptable|alternative|alias")
+_REFERENCE_NAMES = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|acceptable|alternative|alias")
 """What is in the names of columns that have right answers, or say which ones are right."""
-_GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
+_INPUT_NAMES = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
 """What is in the names of columns that have what a model was asked, or what it said."""
 _WITH_UNIT = (
     "latency_s", "latency_ms", "cost_usd", "total_tokens", "prompt_tokens", "completion_tokens", "input_tokens",
@@ -62,7 +62,7 @@ WIDE: Mapping[Key, str] = {"answer": "answer of --wide", "release": "column of -
 _MOST_UNUSED = 40
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp")
 """Categories of Unicode: controls, marks of format, ends of lines and of paragraphs."""
-_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
             raise UserError(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
         if key == "references-as" and path not in _AS:
             raise UserError(f"--map {pair}: references are read as text, as list, or split at | or ; or lines")
-        if key in paths and key not in _SEVERAL:
+        if key in paths and key not in _WITH_SEVERAL_PATHS:
             raise UserError(f"--map {pair}: {key} is mapped twice, also to {paths[key]}; keep one of them")
         paths[key] = f"{paths[key]}\n{path}" if key in paths else path
     return paths
@@ -258,8 +258,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     if "references" in columns.paths and not made:
         about_answers = re.compile("incorrect|wrong|correct$|correctness")
         for name, cells in unused.items():
-            is_right = _RIGHT.search(_plainly(name)) and not about_answers.search(_plainly(name))
-            if is_right and any(isinstance(cell, str | list) and cell for cell in cells):
+            has_references = _REFERENCE_NAMES.search(_plain_name(name)) and not about_answers.search(_plain_name(name))
+            if has_references and any(isinstance(cell, str | list) and cell for cell in cells):
                 references.append(name)
     if references:
         all_references = [*columns.paths_of("references"), *references]
@@ -268,7 +268,7 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     labels = []
     for name, cells in unused.items():
         texts = {str(cell).strip().lower() for cell in cells if cell is not None} - {""}
-        if _plainly(name) in _LABELS and texts and texts <= _BOOLEANS:
+        if _plain_name(name) in _LABELS and texts and texts <= _BOOLEANS:
             labels.append(name)
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
@@ -315,12 +315,12 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
         return notes
 
     # The first text of each spelling
-    first: dict[str, tuple[int, str]] = {}
+    first_by_spelling: dict[str, tuple[int, str]] = {}
     for row, text in _texts_of(records, columns, *_LISTS):
         spelling = _spelling(text).replace("texts", "list" if columns.references_as == "text" else "texts")
-        first.setdefault(spelling, (row, text))
-    if "texts" in first:
-        row, text = first["texts"]
+        first_by_spelling.setdefault(spelling, (row, text))
+    if "texts" in first_by_spelling:
+        row, text = first_by_spelling["texts"]
         # What cannot be read is refused with its row
         with suppress(ValueError):
             read_as = " and ".join(map(repr, as_texts(text))) or "no reference"
@@ -336,7 +336,7 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     }
     if not any(_spelling(text) == "object" for _, text in _texts_of(records, columns, "answer")):
         remedies["object"] = f"{option} references=COLUMN.KEY reads what is in it"
-    for kind, (row, text) in first.items():
+    for kind, (row, text) in first_by_spelling.items():
         if kind in remedies:
             noun = "an object" if kind == "object" else "a list"
             notes.append(
@@ -347,9 +347,9 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
     """Tell whether a cell has nothing but what the record has at one of the paths."""
-    used = [record.get(path) for path in columns.paths_of()]
-    members = itertools.chain(*(cell for cell in used if isinstance(cell, list)))
-    return record.get(name) in (None, *used, *members)
+    used_cells = [record.get(path) for path in columns.paths_of()]
+    members = itertools.chain(*(cell for cell in used_cells if isinstance(cell, list)))
+    return record.get(name) in (None, *used_cells, *members)
 
 
 def wide_columns(records: Sequence[Record], used: Collection[str], *, by_texts: bool = False) -> list[str]:
@@ -367,17 +367,17 @@ def wide_columns(records: Sequence[Record], used: Collection[str], *, by_texts: 
     ['v1 (prod)', 'v2']
     """
     # Columns with texts that are not about answers or references
-    excluded = re.compile(f"{_RIGHT.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$")
+    excluded = re.compile(f"{_REFERENCE_NAMES.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$")
     texts = {}
     for name in names_in(records):
         cells = [record.get(name) for record in records]
         has_text = any(isinstance(cell, str) for cell in cells)
-        if has_text and name not in used and not excluded.search(_plainly(name)):
+        if has_text and name not in used and not excluded.search(_plain_name(name)):
             texts[name] = " ".join(str(cell or "") for cell in cells)
 
     # Several of the first kind that there is
     of_models = [name for name in texts if _MODELS.search(name.casefold())]
-    answers = [name for name in texts if _ANSWERS.search(_plainly(name))]
+    answers = [name for name in texts if _ANSWERS.search(_plain_name(name))]
     in_words = [name for name, text in texts.items() if by_texts and re.search(r"[^\W\d]", text)]
     return next((names for names in (of_models, answers, in_words) if len(names) > 1), [])
 
@@ -390,7 +390,7 @@ def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
     [True, False, False]
     """
     about_answers = f"{_MEASURES.pattern}|{_ANSWERS.pattern}|{_MODELS.pattern}"
-    return name not in columns.paths_of() and not re.search(about_answers, _plainly(name))
+    return name not in columns.paths_of() and not re.search(about_answers, _plain_name(name))
 
 
 def wide_option(names: Iterable[str]) -> str:
@@ -408,24 +408,28 @@ def _filled_columns(records: Iterable[Record]) -> list[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
 
 
 def _recognised(paths: Mapping[Key, str], columns: Collection[str], by_format: Collection[Key] = ()) -> dict[Key, str]:
     """Recognise the columns of keys that have no path yet, and that no format has given, by their usual names."""
-    by_name = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
+    column_by_name = {_plain_name(name): name for name in reversed(list(columns))} | {name: name for name in columns}
     recognised: dict[Key, str] = {}
     for key, usual in USUAL_NAMES.items():
         used = {*paths_in(paths.values()), *recognised.values()}
         for name in usual if key not in (*paths, *by_format) else ():
-            candidates = [by_name.get(name, by_name.get(_plainly(name)))]
+            candidates = [column_by_name.get(name, column_by_name.get(_plain_name(name)))]
             if key in _LISTS:
                 # Also `reference_2` and the like, in the order of their numbers
-                numbered = re.compile(rf"{_plainly(name)}([0-9]{{1,2}})")
-                by_number = {int(match[1]): by_name[match[0]] for match in map(numbered.fullmatch, by_name) if match}
-                candidates += [by_number[number] for number in sorted(by_number)]
-            if free := dict.fromkeys(column for column in candidates if column and column not in used):
-                recognised[key] = "\n".join(free)
+                numbered = re.compile(rf"{_plain_name(name)}([0-9]{{1,2}})")
+                column_by_number = {
+                    int(match[1]): column_by_name[match[0]]
+                    for match in map(numbered.fullmatch, column_by_name)
+                    if match
+                }
+                candidates += [column_by_number[number] for number in sorted(column_by_number)]
+            if unused := dict.fromkeys(column for column in candidates if column and column not in used):
+                recognised[key] = "\n".join(unused)
                 break
     return recognised
 
@@ -443,13 +447,15 @@ def columns_in(names: Collection[str], usual: ColumnMap) -> ColumnMap:
     for key, path in usual.paths.items():
         if key not in usual.guessed or not {*names}.isdisjoint(path.split("\n")):
             usual_paths[key] = path
-    own = _recognised(usual_paths, names)
-    if not own:
+    recognised = _recognised(usual_paths, names)
+    if not recognised:
         return usual
-    return replace(usual, paths={**usual.paths, **own}, guessed=tuple(dict.fromkeys((*usual.guessed, *own))))
+    return replace(
+        usual, paths={**usual.paths, **recognised}, guessed=tuple(dict.fromkeys((*usual.guessed, *recognised)))
+    )
 
 
-def _plainly(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return the name of a column without regard to case, blanks, underscores, hyphens and marks at its end.
 
     >>> _plainly("Ground Truth:"), _plainly("expectedOutput"), _plainly("expected_output")
@@ -458,12 +464,12 @@ def _plainly(name: str) -> str:
     return re.sub(r"[\s_-]+|[.:?*]+\s*$", "", name).casefold()
 
 
-_USUAL = frozenset(map(_plainly, itertools.chain(*USUAL_NAMES.values())))
+_USUAL = frozenset(map(_plain_name, itertools.chain(*USUAL_NAMES.values())))
 
 
 def is_usual(name: str) -> bool:
     """Whether a column of this name is recognised."""
-    return _plainly(name) in _USUAL
+    return _plain_name(name) in _USUAL
 
 
 def column_name(text: str) -> str:
@@ -485,10 +491,10 @@ def is_row(cells: Sequence[Any], names: Sequence[str], file: object) -> bool:
         UserError: they are the names in another order, so that the rows below have other columns.
     """
     if column_name(str(cells[0])) in names:
-        again = [column_name(str(cell)) for cell in cells]
-        if again == names:
+        column_names = [column_name(str(cell)) for cell in cells]
+        if column_names == names:
             return False
-        if {*again} == {*names}:
+        if {*column_names} == {*names}:
             raise UserError(f"{file}: the columns are named again, in another order; make two files of it")
     return not all(re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells if cell)
 
@@ -499,12 +505,12 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
     >>> header_at([["Results of March"], [], ["id", "answer"], ["1", "Paris"]])
     2
     """
-    most = 0
+    max_filled = 0
     for index, cells in enumerate(rows):
         filled = [cell for cell in cells if cell.strip()]
         if sum(map(is_usual, filled)) > 1:
-            return index if len(filled) > most else 0
-        most = max(most, len(filled))
+            return index if len(filled) > max_filled else 0
+        max_filled = max(max_filled, len(filled))
     return 0
 
 
@@ -517,15 +523,15 @@ def suggested(key: Key, records: Sequence[Record], used: Collection[str]) -> tup
     'Answer text'
     """
     # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one
-    excluded = (_GIVEN if key == "references" else _RIGHT).pattern
+    excluded = (_INPUT_NAMES if key == "references" else _REFERENCE_NAMES).pattern
     if key == "answer":
         excluded += "|input|messages"
     names = names_in(map(_paths, records))
-    by_plain_name = {_plainly(name): name for name in names if name not in used}
+    by_plain_name = {_plain_name(name): name for name in names if name not in used}
     candidates = [plain for plain in by_plain_name if not re.search(excluded, plain)]
 
     # Names with a usual one in them, then those that are spelled much like one, then the only one
-    usual = list(map(_plainly, usual_names(key)))
+    usual = list(map(_plain_name, usual_names(key)))
     likely = [plain for plain in candidates if any(name in plain for name in usual if len(name) > 4)]
     for name in usual:
         likely += difflib.get_close_matches(name, candidates, 1, 0.75)
@@ -591,8 +597,8 @@ def lookup(record: Record, path: str) -> Any:
         if isinstance(current, list):
             if path_steps[start].isdecimal() and int(path_steps[start]) < len(current):
                 values[start + 1] = current[int(path_steps[start])]
-            attributes = [item for item in current if isinstance(item, Mapping) and item.keys() == {"key", "value"}]
-            current = {item["key"]: _plain(item["value"]) for item in attributes if isinstance(item["key"], str)}
+            attributes = [pair for pair in current if isinstance(pair, Mapping) and pair.keys() == {"key", "value"}]
+            current = {pair["key"]: _plain(pair["value"]) for pair in attributes if isinstance(pair["key"], str)}
         # A name may be made of several steps
         if isinstance(current, Mapping):
             for end in range(start + 1, len(path_steps) + 1):
@@ -715,11 +721,11 @@ def as_texts(cell: Any, spelled_as: str = "list") -> list[str]:
         return [part for part in map(str.strip, cell.split(_SEPARATORS[spelled_as])) if part]
     if isinstance(cell, str) and spells_list(cell) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
-        items = spelled(cell)
-        if isinstance(items, list) and (spelled_as in ("list", "lists") or _are_texts(cell, items)):
-            cell = items
-    items = cell if isinstance(cell, (list, tuple, set)) else [cell]
-    return [text for text in map(as_text, items) if text is not None]
+        texts = spelled(cell)
+        if isinstance(texts, list) and (spelled_as in ("list", "lists") or _are_texts(cell, texts)):
+            cell = texts
+    texts = cell if isinstance(cell, (list, tuple, set)) else [cell]
+    return [text for text in map(as_text, texts) if text is not None]
 
 
 def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:

@@ -110,9 +110,9 @@ class RecordReader:
         while self._lines or self._take(_BATCH_LINES):
             odd_fields, n_used = yield from self._sound_records()
             # Quotes that are open where the lines at hand end may be closed further on
-            is_open = odd_fields is None and n_used == len(self._lines) > 0
-            n_chars = sum(map(len, self._lines)) if is_open else 0
-            if is_open and n_chars < _MAX_RECORD_CHARS and self._take(max(n_used, _BATCH_LINES)):
+            has_open_quote = odd_fields is None and n_used == len(self._lines) > 0
+            n_chars = sum(map(len, self._lines)) if has_open_quote else 0
+            if has_open_quote and n_chars < _MAX_RECORD_CHARS and self._take(max(n_used, _BATCH_LINES)):
                 continue
             if self._lines:
                 yield self._bad_record(odd_fields, n_used)
@@ -169,7 +169,7 @@ class RecordReader:
                     continue
                 if len(fields) != n_columns and n_columns:
                     # Delimiters at the end of a line are no fields
-                    if not fields[:n_columns][n_columns - 1 :] or any(fields[n_columns:]):
+                    if len(fields) < n_columns or any(fields[n_columns:]):
                         break
                     del fields[n_columns:]
                 if not n_columns:
@@ -308,9 +308,11 @@ def _beginning(file: Path) -> tuple[list[str], str, int]:
         lines = list(itertools.islice(iter(lambda: text.readline(_MAX_HEADER_CHARS), ""), _MAX_TITLE_LINES + 1))
     excel_line = re.match(r'"?sep=(.)"?[,;\t]*\s*$', lines[0] if lines else "", re.IGNORECASE)
     excel_delimiter = excel_line[1] if excel_line else ""
-    rest = lines[len(excel_delimiter) :]
-    cut_by_each = ([next(csv.reader([line], delimiter=mark), []) for line in rest] for mark in DELIMITERS)
-    return lines, excel_delimiter, len(excel_delimiter) + max(map(header_at, cut_by_each))
+    header_lines = lines[len(excel_delimiter) :]
+    fields_by_delimiter = (
+        [next(csv.reader([line], delimiter=mark), []) for line in header_lines] for mark in DELIMITERS
+    )
+    return lines, excel_delimiter, len(excel_delimiter) + max(map(header_at, fields_by_delimiter))
 
 
 def _likely_delimiters(header: str) -> str:

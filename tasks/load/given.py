@@ -40,7 +40,7 @@ def given(record: Record) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for name, paths in _TABLE["scores"].items():
         for path in paths:
-            numbers |= {slug(score): number for score, number in _numbers(name, _at(record, path)) if score}
+            numbers |= {slug(score): number for score, number in _numbers(name, _content_at(record, path)) if score}
 
     # Columns that are one score each, by the form of their name or because the record lists them
     columns = [(match[0], match[1] or match[2]) for match in map(_FLAT.fullmatch, record) if match]
@@ -54,7 +54,7 @@ def given(record: Record) -> dict[str, float]:
     # What the answer took, from the first path that says it
     for name, paths in USAGE.items():
         for path, factor in paths.items():
-            if (number := as_number(_at(record, path))) is not None:
+            if (number := as_number(_content_at(record, path))) is not None:
                 numbers[name] = number * factor
                 break
     return numbers
@@ -89,7 +89,7 @@ def given_at(record: Record, path: str) -> dict[str, float]:
     >>> given_at({"Accuracy": "0.5", "latency_ms": 20}, "Accuracy"), given_at({"latency_ms": 20}, "latency_ms")
     ({'given.accuracy': 0.5}, {'latency.seconds': 0.02})
     """
-    content = _at(record, path)
+    content = _content_at(record, path)
     for name, paths in USAGE.items():
         if path in paths:
             number = as_number(content)
@@ -109,8 +109,8 @@ def slug(name: str) -> str:
     >>> slug("namedScores"), slug("Exact Match"), slug("f1_score.f1_score"), slug("3-gram")
     ('named_scores', 'exact_match', 'f1_score', 'n3_gram')
     """
-    first, _, last = name.rpartition(".")
-    name = last if first == last else name
+    prefix, _, suffix = name.rpartition(".")
+    name = suffix if prefix == suffix else name
     text = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")[:60]
     return text if text[:1].isalpha() else f"n{text}"
 
@@ -149,9 +149,9 @@ def _numbers(name: str, content: Any) -> Iterator[tuple[str, float]]:
 
 
 def _value(score: Mapping[str, Any]) -> Any:
-    return next((cell for path in _TABLE["values"] if (cell := _at(score, path)) is not None), None)
+    return next((cell for path in _TABLE["values"] if (cell := _content_at(score, path)) is not None), None)
 
 
-def _at(record: Record, path: str) -> Any:
+def _content_at(record: Record, path: str) -> Any:
     cell = value(record, path)
     return as_json(cell) if isinstance(cell, str) and cell.lstrip()[:1] in ("{", "[") else cell

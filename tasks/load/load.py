@@ -56,7 +56,7 @@ REJECTS = "rejects.parquet"
 """The files with the rows that could be read, and with those that could not, in the folder of a run."""
 
 _BATCH = 5_000
-_TAKEN = (".", "..", "index.html", "_data-docs")
+_RESERVED_NAMES = (".", "..", "index.html", "_data-docs")
 """What no data set may be called: its pages have a folder of its name."""
 _MOST_RELEASES = 1_000
 """Names of releases that are kept in memory."""
@@ -145,7 +145,7 @@ def dataset_name(source: Source) -> str:
     name = source.dataset or re.sub(r"[^\w.-]+", "-", stem(file)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
-    if name in _TAKEN:
+    if name in _RESERVED_NAMES:
         raise UserError(f"--dataset {name!r}: a page or folder of the site has this name; choose another one")
     return name
 
@@ -327,7 +327,7 @@ def _name(source: str) -> str:
     return listed([path.rstrip("/").rsplit("/", 1)[-1] for path in paths])
 
 
-_WITHOUT: Mapping[Key, str] = {
+_MISSING_PARTS: Mapping[Key, str] = {
     "answer": "answers: it goes with --references beside a file of answers, or to `answerkey generate`",
     "references": "right answers: give those with --references FILE",
     "id": "ids or questions, which tell answers apart",
@@ -360,7 +360,7 @@ def _columns_of(
         if key in columns.paths:
             continue
         if reading.is_made:
-            raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
+            raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_MISSING_PARTS[key]}")
         used = columns.paths.values()
         names, likely = suggested(key, records, used)
         remedy = f"name it with --map {key}={likely}"
@@ -501,8 +501,8 @@ def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | N
     errors = {path: cell for path, cell in cells if isinstance(cell, UnreadableCell) and cell.error}
     if not errors:
         return record, None
-    shown = {path: cell.error for path, cell in errors.items()}
-    return {**record, **shown, columns.paths["answer"]: None}, next(iter(errors.values())).reason
+    error_texts = {path: cell.error for path, cell in errors.items()}
+    return {**record, **error_texts, columns.paths["answer"]: None}, next(iter(errors.values())).reason
 
 
 @dataclass(slots=True)
@@ -548,21 +548,21 @@ class Stager:
         record, shown_error = _without_errors(raw.record, columns)
 
         # The question and what is right: beside the answer, or in a file of references, joined by the id
-        own = Reference(**sample_fields(record, columns))
-        reference = own
+        answered = Reference(**sample_fields(record, columns))
+        reference = answered
         if self.references is not None:
             if isinstance(self.references, ReferenceTable):
-                joined = self.references.find(own.sample_id, raw.file, own.question)
+                joined = self.references.find(answered.sample_id, raw.file, answered.question)
             else:
-                joined = self.references.get(own.sample_id or "")
+                joined = self.references.get(answered.sample_id or "")
             # An id that it lacks has no references, and validation says so
-            reference = joined or own._replace(references=(), facts=(), incorrect_references=())
+            reference = joined or answered._replace(references=(), facts=(), incorrect_references=())
         if not reference.sample_id and "id" not in paths:
             cells = [[name, str(record.get(name))] for name in self.id_columns]
-            reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
+            reference = answered._replace(sample_id=content_hash([answered.question, answered.references, *cells]))
         # A references file may hold references only; what was asked then stands beside the answer
-        question = own.question if reference.question is None else reference.question
-        context = own.context or reference.context
+        question = answered.question if reference.question is None else reference.question
+        context = answered.context or reference.context
 
         # The answer, the release that gave it, and why there is none
         answer, release = (text_at(record, paths, key) for key in ("answer", "release"))

@@ -98,12 +98,12 @@ def check_kind(file: Path) -> None:
     ending = file.suffix.lower()
     if ending in PARQUET and head[:4] == b"PAR1" != tail:
         raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from its source")
-    what, remedy, endings = _of_start(_BINARY, head, ("", "", ()))
-    if what and ending not in endings:
+    kind, remedy, endings = _of_start(_BINARY, head, ("", "", ()))
+    if kind and ending not in endings:
         expected = "DuckDB" if ending in DUCKDB else ending or "a text"
-        raise UserError(f"{file}: this is {what}, not {expected}; {remedy}")
-    is_another = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
-    if not what and is_another:
+        raise UserError(f"{file}: this is {kind}, not {expected}; {remedy}")
+    is_unmarked = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
+    if not kind and is_unmarked:
         raise UserError(
             f"{file}: this is not a {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
         )
@@ -142,12 +142,12 @@ def encoding_of(file: Path, given: str, notes: list[str]) -> str:
             return "utf-8"
         if b"\0" in head:
             raise UserError(f"{file}: this is not text: there are zero bytes in it; give CSV, JSON Lines or Parquet")
-        encoding, others = _told(sample)
-        if others:
+        encoding, alternatives = _detected(sample)
+        if alternatives:
             raise UserError(
                 f"{file}: the text is not UTF-8, and its encoding is not certain ({shown(encoding)}, or "
-                f"{', '.join(map(shown, others[:3]))}?); save it as UTF-8 or name it with --encoding; --encoding utf-8 "
-                f"quarantines the rows that it cannot decode"
+                f"{', '.join(map(shown, alternatives[:3]))}?); save it as UTF-8 or name it with --encoding; "
+                f"--encoding utf-8 quarantines the rows that it cannot decode"
             )
         notes.append(
             f"read as {shown(encoding)}, which was detected; if that is wrong, save it as UTF-8 or use --encoding"
@@ -196,15 +196,15 @@ def _not_utf8(file: Path) -> bytes:
         for line in content:
             if not line.isascii():
                 # Of a long line, what stands around its first such byte.
-                place = next(i for i, byte in enumerate(line) if byte > 127)
-                lines.append(line[max(place - 200, 0) : place + 2000])
+                position = next(i for i, byte in enumerate(line) if byte > 127)
+                lines.append(line[max(position - 200, 0) : position + 2000])
                 size += len(lines[-1])
                 if size > _SAMPLE:
                     break
     return b"\n".join(lines)
 
 
-def _told(sample: bytes) -> tuple[str, list[str]]:
+def _detected(sample: bytes) -> tuple[str, list[str]]:
     """The most likely encoding of a text, and those that are as likely and give another text."""
     from charset_normalizer import from_bytes
 
@@ -252,10 +252,10 @@ def with_ending(file: Path) -> Path:
     if not head.strip():
         raise UserError(f"{file.name}: the file is empty; it needs at least one row")
     text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
-    of_text = ".json" if text[:1] in ("[", "{") else ".csv"
-    what, remedy, endings = _of_start(_BINARY, head, ("", "", [of_text]))
+    text_ending = ".json" if text[:1] in ("[", "{") else ".csv"
+    kind, remedy, endings = _of_start(_BINARY, head, ("", "", [text_ending]))
     if not endings:
-        raise UserError(f"{file.name}: this is {what}; {remedy}")
+        raise UserError(f"{file.name}: this is {kind}; {remedy}")
     ending = endings[0]
     if text[:1] == "{":
         with suppress(ValueError, RecursionError):
@@ -281,7 +281,7 @@ def _of_start(table: Mapping[bytes, Any], head: bytes, default: Any) -> Any:
 
 
 _STRING = r"""(?:'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+")"""
-_ITEM = re.compile(rf"({_STRING}|(?<![:\w.+-])[\w.+-]++|\])(\s+(?=[\['\"\w.+-]))?", re.DOTALL)
+_LIST_ITEM = re.compile(rf"({_STRING}|(?<![:\w.+-])[\w.+-]++|\])(\s+(?=[\['\"\w.+-]))?", re.DOTALL)
 """An item of a list, with the gap to the next one if there is no comma between them."""
 _LIST_START = re.compile(r"""\s*(?:(?:np\.|numpy\.)?array\(\s*)?(?:\[|[({]\s*["'])""")
 """How a list begins, or a tuple or a set of texts."""
@@ -295,7 +295,7 @@ class KeyTwice(ValueError):
     """An object names two values for one key."""
 
 
-def _object(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def _unique_keys(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
@@ -307,7 +307,7 @@ class Spelled(str):
     """A number with a fraction or an exponent, as a file spells it: an answer `1.10` is not `1.1`."""
 
 
-JSON = json.JSONDecoder(object_pairs_hook=_object, parse_float=Spelled)
+JSON = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=Spelled)
 """Python would take the last of two values of a key, and drop the other without a word."""
 
 
@@ -362,7 +362,7 @@ def spelled(text: str) -> Any:
         parsed = ast.literal_eval(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict):
-                _object([(ast.literal_eval(key), None) for key in node.keys if key])
+                _unique_keys([(ast.literal_eval(key), None) for key in node.keys if key])
     except (KeyTwice, ShortenedList):
         raise
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -372,7 +372,7 @@ def spelled(text: str) -> Any:
 
 def _with_commas(text: str) -> str:
     """Separate the items of a list as Python does; numbers that numpy printed stay as they are spelled."""
-    if not any(gap for _, gap in _ITEM.findall(text)):
+    if not any(gap for _, gap in _LIST_ITEM.findall(text)):
         return text
 
     def separated(match: re.Match[str]) -> str:
@@ -380,7 +380,7 @@ def _with_commas(text: str) -> str:
         is_number = re.fullmatch(r"[+-]?\d[\w.+-]*", item)
         return (repr(item) if is_number else item) + ("," if gap else "")
 
-    return _ITEM.sub(separated, text)
+    return _LIST_ITEM.sub(separated, text)
 
 
 class _Plain(ast.NodeTransformer):

@@ -105,14 +105,14 @@ class ReferenceTable:
     def notes(self, answers: str, references: str) -> list[str]:
         """Say which ids were joined though they are spelled otherwise, and which were not."""
         notes = []
-        for spelling, known in [*self._joined.items()][:1]:
+        for spelling, reference_id in [*self._joined.items()][:1]:
             n_ids = f"{len(self._joined):,} ids are"
-            notes.append(f"{n_ids} spelled otherwise in {references}, and joined: {spelling!r} is {known!r}")
-        alike = [name for name in self._unjoined if plain_id(name) in self._known_ids]
-        if alike:
-            known_ids = ", ".join(map(repr, sorted(self._known_ids[plain_id(alike[0])])))
+            notes.append(f"{n_ids} spelled otherwise in {references}, and joined: {spelling!r} is {reference_id!r}")
+        similar = [name for name in self._unjoined if plain_id(name) in self._known_ids]
+        if similar:
+            known_ids = ", ".join(map(repr, sorted(self._known_ids[plain_id(similar[0])])))
             notes.append(
-                f"id {alike[0]!r} is not joined with {known_ids} of {references}, since one of the files has several "
+                f"id {similar[0]!r} is not joined with {known_ids} of {references}, since one of the files has several "
                 "ids that are spelled like it; spell each id in one way"
             )
         elif self._unjoined and not self._joined and not self._n_exact:
@@ -132,8 +132,8 @@ class ReferenceTable:
 
 def _are_alike(question: str, other: str) -> bool:
     """Tell whether one of two questions has the other within it, as a prompt has."""
-    first, second = (re.sub(r"\W+", "", text).casefold() for text in (question, other))
-    return first in second or second in first
+    question_text, other_text = (re.sub(r"\W+", "", text).casefold() for text in (question, other))
+    return question_text in other_text or other_text in question_text
 
 
 class Reference(NamedTuple):
@@ -170,16 +170,16 @@ class Reference(NamedTuple):
     @classmethod
     def stored(cls, row: Sequence[Any]) -> Reference:
         """The reference of a row of `samples`: id, question, references, facts, cluster and wrong answers."""
-        sample_id, question, references, facts, cluster, wrong = row
+        sample_id, question, references, facts, cluster, incorrect = row
         return cls(
-            sample_id, question, tuple(references or ()), tuple(facts or ()), cluster, (), (), tuple(wrong or ())
+            sample_id, question, tuple(references or ()), tuple(facts or ()), cluster, (), (), tuple(incorrect or ())
         )
 
     @property
     def hash(self) -> str:
         """`sample_hash`: what the data set version is made of."""
-        wrong = [self.incorrect_references] if self.incorrect_references else []
-        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *wrong])
+        incorrect = [self.incorrect_references] if self.incorrect_references else []
+        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *incorrect])
 
 
 def sample_fields(record: Record, columns: ColumnMap) -> dict[str, Any]:

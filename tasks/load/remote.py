@@ -73,17 +73,17 @@ def download(url: str, work: Path) -> Path:
     try:
         if url.startswith(("http://", "https://")):
             _fetch(url, target)
-        elif (place := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
-            with BucketStore(place["bucket"], work).read(place["name"]) as source, target.open("wb") as out:
+        elif (match := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
+            with BucketStore(match["bucket"], work).read(match["name"]) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
-        elif place := GOOGLE.match(url):
+        elif match := GOOGLE.match(url):
             from pyarrow import fs
 
             # With the key or the login of the user, where there is one, and otherwise as anybody
             login = Path.home() / ".config/gcloud/application_default_credentials.json"
             has_login = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
             google = fs.GcsFileSystem(anonymous=not has_login, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
-            with google.open_input_stream(place["object"]) as source, target.open("wb") as out:
+            with google.open_input_stream(match["object"]) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
         else:
             with scratch(work) as connection:

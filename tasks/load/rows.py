@@ -49,8 +49,8 @@ def check_names(names: Sequence[str], file: object) -> None:
     Raises:
         UserError: two have.
     """
-    alike = Counter(map(str.casefold, names))
-    if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
+    counts = Counter(map(str.casefold, names))
+    if twice := [name for name in dict.fromkeys(names) if counts[name.casefold()] > 1]:
         raise UserError(f"{file}: several columns are called {', '.join(twice)}; rename all but one")
 
 
@@ -88,17 +88,17 @@ def read_json(file: Path) -> Iterator[Raw]:
         UserError: it is neither, or no JSON, or an object in it has a key twice.
     """
     try:
-        data = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
+        content = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
     except KeyTwice as error:
         raise UserError(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
-    if isinstance(data, dict):
-        yield Raw(1, data, document=True)
+    if isinstance(content, dict):
+        yield Raw(1, content, document=True)
         return
-    if not isinstance(data, list):
+    if not isinstance(content, list):
         raise UserError(f"{file}: expected a list of objects, or an object with one list of them")
-    for number, item in enumerate(data, start=1):
+    for number, item in enumerate(content, start=1):
         yield item_row(number, item)
 
 

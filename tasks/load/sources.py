@@ -150,8 +150,8 @@ def releases_of(files: Sequence[str]) -> dict[str, str]:
     for names in (stems, folders):
         if len({*names}) == len(files):
             return dict(zip(shown, names, strict=True))
-    both = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
-    return dict(zip(shown, both, strict=True))
+    paired = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
+    return dict(zip(shown, paired, strict=True))
 
 
 def check_there(source: str) -> None:

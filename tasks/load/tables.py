@@ -120,8 +120,8 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
             try:
                 yield from _rows(connection, f"SELECT * FROM {name}", [], longest_s=_LONGEST_S if is_view else None)
             except duckdb.CatalogException as error:
-                there = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
-                has = f"it has {listed(there)}" if there else "it has no tables"
+                tables = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
+                has = f"it has {listed(tables)}" if tables else "it has no tables"
                 raise UserError(f"{file}::{table}: there is no such table; {has}") from error
     except duckdb.Error as error:
         raise UserError(_why_no_rows(file, table, error)) from error
@@ -129,17 +129,17 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
 
 def _why_no_rows(file: Path, table: str, error: Exception) -> str:
     """What keeps the rows of a table from being read, as people know it; else in DuckDB's words."""
-    said = first_line(error)
-    if "Could not set lock" in said:
+    message = first_line(error)
+    if "Could not set lock" in message:
         return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
-    if "Interrupted" in said or "Out of Memory" in said:
+    if "Interrupted" in message or "Out of Memory" in message:
         return (
             f"{file}::{table}: takes more than {_LONGEST_S:.0f} s or {MEMORY_LIMIT} of memory to read; if that "
             "is right for this view, write its rows to a Parquet file, and name that"
         )
-    if "disabled by configuration" in said:
+    if "disabled by configuration" in message:
         return f"{file}::{table}: it is a view of other files, which none of a loaded file may read; name them instead"
-    return f"{file}::{table}: {said}"
+    return f"{file}::{table}: {message}"
 
 
 def _rows(

@@ -56,8 +56,8 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Raw]:
         raise
     except Exception as error:
         # Of a damaged file, openpyxl raises whatever its parts stumble on
-        why = first_line(error) or type(error).__name__
-        raise UserError(f"{file}: not a workbook, or cut off or damaged ({why}); save it again") from error
+        problem = first_line(error) or type(error).__name__
+        raise UserError(f"{file}: not a workbook, or cut off or damaged ({problem}); save it again") from error
 
 
 def _chosen(file: Path, book: Any, sheet: str) -> Any:
@@ -154,14 +154,14 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
         notes.append(f"dates that each computer shows in its own order are read as {SHOWN_OTHERWISE[0]}")
 
 
-def _formulas(file: Path, sheet: str, first: int) -> Iterator[Sequence[Any]]:
+def _formulas(file: Path, sheet: str, first_row: int) -> Iterator[Sequence[Any]]:
     """Yield the cells of each row, from a first one on, with formulas in place of values, if there are any."""
     import openpyxl
 
     if _occurs(file, "xl/worksheets/", b"<f[ >]"):
         book = openpyxl.load_workbook(file, read_only=True)
         try:
-            yield from book[sheet].iter_rows(min_row=first)
+            yield from book[sheet].iter_rows(min_row=first_row)
         finally:
             book.close()
 

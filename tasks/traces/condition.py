@@ -103,8 +103,8 @@ def parse_condition(text: object) -> Condition:
             with time_limit(connection, _CHECK_S):
                 plain = _statement(connection, "true")
                 statement = _statement(connection, text)
-                nodes = [{**one["node"], "where_clause": None} for one in statement["statements"]]
-                if nodes != [{**one["node"], "where_clause": None} for one in plain["statements"]]:
+                nodes = [{**entry["node"], "where_clause": None} for entry in statement["statements"]]
+                if nodes != [{**entry["node"], "where_clause": None} for entry in plain["statements"]]:
                     raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
                 clause = statement["statements"][0]["node"]["where_clause"]
                 if problem := next(_problems(clause), ""):
@@ -142,7 +142,7 @@ def _rewritten(node: Any, columns: dict[str, str]) -> Any:
             not tell upper and lower case apart in names.
     """
     if isinstance(node, list):
-        return [_rewritten(item, columns) for item in node]
+        return [_rewritten(child, columns) for child in node]
     if not isinstance(node, dict):
         return node
     if node.get("class") == "COLUMN_REF":

@@ -254,9 +254,11 @@ def _rule(located: Located) -> Rule:
     except ValidationError as error:
         problems = [*map(_problem, error.errors()), *problems]
     # The first problem of each key
-    by_key = dict(reversed(problems))
-    if by_key:
-        raise UserError("\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(by_key.items())))
+    problem_by_key = dict(reversed(problems))
+    if problem_by_key:
+        raise UserError(
+            "\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(problem_by_key.items()))
+        )
     if rule.judge and create([rule.metric])[0].kind != "judge":
         problem = f"judge: {rule.metric} asks none; remove it, or choose a metric that does"
         raise UserError(f"{located.where('judge')}: {problem}")

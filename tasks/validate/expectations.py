@@ -126,7 +126,9 @@ def read_suite(suite: str, data_columns: Sequence[str] | None = None) -> Suite:
     )
     reserved_names = reserved()
     for n, expectation in enumerate(expectations, start=1):
-        if expectation.name in reserved_names or any(expectation.name == other.name for other in expectations[: n - 1]):
+        if expectation.name in reserved_names or any(
+            expectation.name == previous.name for previous in expectations[: n - 1]
+        ):
             raise UserError(
                 f"{file}: expectation {n}: the name {expectation.name!r} is taken; give it one in `meta: name`"
             )
@@ -152,9 +154,9 @@ def _expectation(entry: Any, location: str) -> Expectation:
     great_expectations()
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
-    known = list_registered_expectation_implementations()
-    if kind not in known:
-        raise UserError(f"{location}: there is no {kind}{did_you_mean(kind, known)}")
+    types = list_registered_expectation_implementations()
+    if kind not in types:
+        raise UserError(f"{location}: there is no {kind}{did_you_mean(kind, types)}")
     if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
         raise UserError(f"{location}: {kind} needs a database; the rows are checked in memory")
     if '"$PARAMETER":' in json.dumps(kwargs, default=str):
@@ -186,7 +188,7 @@ def _expectation(entry: Any, location: str) -> Expectation:
     worded = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
     sentence = description or f"{kind.replace('_', ' ')}: {worded}".removesuffix(": ")
     return Expectation(
-        name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
+        name=" ".join(str(meta.get("name") or _default_name(kind, kwargs)).split()),
         severity=severity,
         sentence=" ".join(str(sentence).split()),
         rows=rows,
@@ -252,15 +254,15 @@ def _require_self_contained(schema: Any, *, root: bool = True, renamed: bool = F
             _require_self_contained(part, root=False, renamed=renamed)
 
 
-def _named(kind: str, kwargs: Mapping[str, Any]) -> str:
+def _default_name(kind: str, kwargs: Mapping[str, Any]) -> str:
     """`answer_not_match_regex` for `expect_column_values_to_not_match_regex` about the column `answer`."""
     short = re.sub(
         r"^(column_pair_values|multicolumn_values|column_values|column_value|column|table)_|_to(?=_)",
         "",
         kind.removeprefix("expect_"),
     )
-    about = "_".join(_columns(kwargs))
-    return f"{about}_{short.removeprefix('to_')}".strip("_")
+    columns = "_".join(_columns(kwargs))
+    return f"{columns}_{short.removeprefix('to_')}".strip("_")
 
 
 def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -292,10 +294,10 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
     whole_columns = [n for n, expectation in enumerate(suite.expectations) if not expectation.row_by_row]
 
     def check(numbers: Sequence[int], frame: pd.DataFrame) -> None:
-        number_by_name = {suite.expectations[n].name: n for n in numbers}
+        positions_by_name = {suite.expectations[n].name: n for n in numbers}
         expectations = [suite.expectations[n].config for n in numbers]
         for result in validated(frame, as_suite(suite.name, expectations)) if numbers else ():
-            n = number_by_name[result.expectation_config.meta["name"]]
+            n = positions_by_name[result.expectation_config.meta["name"]]
             expectation = suite.expectations[n]
             outcome = outcomes[n]
             # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
@@ -354,17 +356,17 @@ def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Ite
     """
     import pandas as pd
 
-    others = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
+    data_columns = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
     for expectation in suite.expectations:
-        _check_columns(expectation, [*COLUMNS, *others], f"expectations: {expectation.name}")
+        _check_columns(expectation, [*COLUMNS, *data_columns], f"expectations: {expectation.name}")
     columns = {
         **{name: name for name in ("row", *TEXTS)},
         **{name: f'array_to_string("{name}", chr(10))' for name in LISTS},
         **{name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS},
         "n_references": 'coalesce(len("references"), 0)',
     }
-    for name in others:
-        in_maps = ", ".join(f'map_extract("{of_row}", {quoted(name)})[1]' for of_row in ("slices", "columns"))
+    for name in data_columns:
+        in_maps = ", ".join(f'map_extract("{map_column}", {quoted(name)})[1]' for map_column in ("slices", "columns"))
         columns.setdefault(name, f"coalesce({in_maps})")
     names = _needed(suite, range(len(suite.expectations)), columns)
     # An expectation of the whole may be about no column at all

@@ -18,7 +18,7 @@ _FLAGGED_ROWS = 1_000_000
 """Rows of a data frame with the flags of all rules."""
 _MOST_CACHED = 1_000
 """Positions; where more rows break the rules, they are checked in each run."""
-_known: dict[str, list[list[int]]] = {}
+_positions_by_key: dict[str, list[list[int]]] = {}
 """The positions that this process has found: clean data sets have equal flags."""
 
 
@@ -44,17 +44,17 @@ def breaking(
     [fingerprint] = db.execute(f"SELECT count(*), sum(hash(*COLUMNS(*))::HUGEINT) {broken}").fetchall()
     key = content_hash([[rule.name for rule in rules], str(fingerprint)])
     in_home = cached(home) if home else {}
-    positions = _known.get(key, in_home.get(key))
+    positions = _positions_by_key.get(key, in_home.get(key))
     if positions is None:
         [(n_rows,)] = db.execute(f"SELECT count(*) FROM {table}").fetchall()
-        some = f"FROM {table}_flags WHERE position >= $first AND position < $end ORDER BY position"
-        windows = [{"first": first, "end": first + _FLAGGED_ROWS} for first in range(0, max(n_rows, 1), _FLAGGED_ROWS)]
+        window_query = f"FROM {table}_flags WHERE position >= $first AND position < $end ORDER BY position"
+        windows = [{"first": start, "end": start + _FLAGGED_ROWS} for start in range(0, max(n_rows, 1), _FLAGGED_ROWS)]
         # An index with a name would make Great Expectations name each row by a mapping
-        frames = (db.execute(some, window).df().set_index("position").rename_axis(None) for window in windows)
+        frames = (db.execute(window_query, window).df().set_index("position").rename_axis(None) for window in windows)
         suite = Suite("contract", tuple(map(_expectation, rules)))
         positions = [outcome.positions for outcome in check_rows(suite, frames)]
     if sum(map(len, positions)) <= _MOST_CACHED:
-        _known[key] = positions
+        _positions_by_key[key] = positions
         if home and key not in in_home:
             add_to_cache(home, {key: positions})
     return positions

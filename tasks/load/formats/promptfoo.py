@@ -135,8 +135,8 @@ def _references(result: Record, test: Record, variables: Record) -> list[Any]:
             if role in ("right", "part"):
                 alternatives = _alternatives(assertion["type"], rendered.get(str(expected), expected))
                 texts.setdefault(role, []).extend(alternatives)
-    noted = [variables[name] for name in NOTED if name in variables]
-    return [_rendered(text, variables) for text in texts.get("right") or texts.get("part") or noted]
+    usual_references = [variables[name] for name in NOTED if name in variables]
+    return [_rendered(text, variables) for text in texts.get("right") or texts.get("part") or usual_references]
 
 
 def _alternatives(kind: str, expected: Any) -> list[Any]:

@@ -40,8 +40,8 @@ def with_choices(base_row: Row, _sample: Record) -> Iterator[Row]:
     references = []
     for letter in target:
         references += [letter, text_by_letter.get(str(letter).strip())]
-    right_texts = [text for text in references if text is not None]
-    yield {**base_row, "question": f"{base_row['question']}\n{listed}", "references": right_texts}
+    reference_texts = [text for text in references if text is not None]
+    yield {**base_row, "question": f"{base_row['question']}\n{listed}", "references": reference_texts}
 
 
 def lm_eval_sample(base_row: Row, sample: Record) -> Iterator[Row]:

@@ -35,7 +35,7 @@ from answerkey.tasks.load.formats.format import (
 from answerkey.tasks.load.given import given, is_given, names_of_scores
 from answerkey.tasks.load.rows import Record
 
-_READ_BY = {
+_CELL_READERS = {
     "question": question_in,
     "answer": answer_in,
     "references": references_in,
@@ -111,7 +111,7 @@ class Shape:
             TypeError, ValueError: as `prepared`.
         """
         record = self.prepared(item, document)
-        if not all(_is_wanted(value(record, path), patterns) for path, patterns in self.only.items()):
+        if not all(_matches_any(value(record, path), patterns) for path, patterns in self.only.items()):
             return
         for name in self.has:
             if not re.search(r"[|*$]", name):
@@ -121,7 +121,7 @@ class Shape:
         cells = {}
         for key, paths in self.columns.items():
             cell = _first_filled(record, document, paths)
-            cells[key] = _READ_BY[key](cell) if key in _READ_BY else cell
+            cells[key] = _CELL_READERS[key](cell) if key in _CELL_READERS else cell
 
         # What is beside them
         extra: dict[str, Any] = {}
@@ -132,8 +132,8 @@ class Shape:
                 continue
             # What stands at the first path that is there, also if it is empty
             paths = alternatives.split("|")
-            there = [cell for path in paths if (cell := _cell_at(record, document, path)) is not None]
-            beside = decoded(there[0]) if there else None
+            cells_there = [cell for path in paths if (cell := _cell_at(record, document, path)) is not None]
+            beside = decoded(cells_there[0]) if cells_there else None
             if isinstance(beside, Mapping):
                 extra |= beside
             elif beside is not None:
@@ -173,7 +173,7 @@ def _has(record: Record, names: str) -> bool:
     return False
 
 
-def _is_wanted(cell: Any, patterns: Sequence[str | None]) -> bool:
+def _matches_any(cell: Any, patterns: Sequence[str | None]) -> bool:
     if cell is None:
         return None in patterns
     return any(pattern is not None and fnmatchcase(str(cell), pattern) for pattern in patterns)
@@ -189,7 +189,7 @@ def _cell_at(record: Record, document: Record, path: str) -> Any:
     return value(document, path[1:]) if path.startswith("/") else value(record, path)
 
 
-def _list_at(document: Record, paths: Sequence[str]) -> list[Any]:
+def _items_of(document: Record, paths: Sequence[str]) -> list[Any]:
     """The items of a document."""
     return next((cell for path in paths if isinstance(cell := value(document, path), list)), [])
 
@@ -206,20 +206,20 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
         # Each record is a document with items, or all of them are items
         documents = [(records[0], records)]
         if shape.items:
-            documents = [(record, _list_at(record, shape.items)) for record in records]
+            documents = [(record, _items_of(record, shape.items)) for record in records]
         prepared = []
         for document, entries in documents:
             of_shape = _entries_with(entries, value(document, shape.names)) if shape.names else items(entries)
             prepared += [shape.prepared(record, document) for record in of_shape]
-        has_items = bool(prepared) and all(entries for _, entries in documents)
-        if (has_items or shape.within) and all(map(shape.fits, prepared)):
+        is_filled = bool(prepared) and all(entries for _, entries in documents)
+        if (is_filled or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
             return Fit(partial(_document_rows, shape, mapped) if shape.items else convert, shape.unread(prepared))
     return None
 
 
 def _document_rows(shape: Shape, mapped: Sequence[str], document: Record) -> Iterator[Row | Unreadable]:
-    return each(_list_at(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
+    return each(_items_of(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
 
 
 def _entries_with(entries: Sequence[Any], names: Any) -> list[Any]:
