@@ -565,12 +565,14 @@ class Stager:
         context = answered.context or reference.context
 
         # The answer, the release that gave it, and why there is none
-        answer, release = (text_at(record, paths, key) for key in ("answer", "release"))
-        release = None if release is None else release_name(release)
-        if release and len(self.releases) < _MOST_RELEASES:
-            self.releases.add(release)
+        answer = text_at(record, paths, "answer")
+        release = text_at(record, paths, "release")
         if release is None:
             release = self.by_file.get(raw.file or "") or self.default_release or None
+        else:
+            release = release_name(release)
+            if release and len(self.releases) < _MOST_RELEASES:
+                self.releases.add(release)
         release = self.release or release
         missing = (text_at(record, paths, "missing_because") if is_blank(answer) else None) or shown_error
         missing = None if is_blank(missing) else missing
@@ -590,31 +592,24 @@ class Stager:
             slices.append((path, "(none)" if text is None else text))
         texts = self._column_texts(record)
 
-        incorrect = reference.incorrect_references
-        key = sample_key(question, answer, reference.references, reference.facts, context, incorrect, texts)
+        sample = reference._replace(question=question, context=context, slices=tuple(slices))
+        key = sample_key(question, answer, sample.references, sample.facts, context, sample.incorrect_references, texts)
         return {
+            **sample._asdict(),
             "row": raw.row,
             "file": raw.file,
             "file_row": raw.file_row,
-            "sample_id": reference.sample_id,
             "release": f"{release} {record['response_filter']}" if self.by_filter else release,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
-            "question": question,
             "answer": answer,
             "missing_because": missing,
             "finish_reason": text_at(record, paths, "finish_reason"),
             "repeat": repeat_of(text_at(record, paths, "repeat")),
-            "references": reference.references,
-            "facts": reference.facts,
-            "context": context,
-            "incorrect_references": incorrect,
             "columns": [*texts.items()] or None,
             "given": sorted(given_scores.items()) or None,
-            "cluster": reference.cluster,
             "label": text_at(record, paths, "label"),
             "correct": None,
-            "slices": slices,
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,

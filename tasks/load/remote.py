@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore
@@ -71,11 +71,11 @@ def download(url: str, work: Path) -> Path:
     target = work / f"download-{name}"
     work.mkdir(parents=True, exist_ok=True)
     try:
+        source: BinaryIO | None = None
         if url.startswith(("http://", "https://")):
             _fetch(url, target)
         elif (match := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
-            with BucketStore(match["bucket"], work).read(match["name"]) as source, target.open("wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
+            source = BucketStore(match["bucket"], work).read(match["name"])
         elif match := GOOGLE.match(url):
             from pyarrow import fs
 
@@ -83,8 +83,7 @@ def download(url: str, work: Path) -> Path:
             login = Path.home() / ".config/gcloud/application_default_credentials.json"
             has_login = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
             google = fs.GcsFileSystem(anonymous=not has_login, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
-            with google.open_input_stream(match["object"]) as source, target.open("wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
+            source = google.open_input_stream(match["object"])
         else:
             with scratch(work) as connection:
                 # DuckDB's extension for URLs comes from its Python package; nothing is downloaded.
@@ -92,6 +91,9 @@ def download(url: str, work: Path) -> Path:
                 connection.execute(f"LOAD {quoted(extension('httpfs', needs))}")
                 [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
             target.write_bytes(content)
+        if source:
+            with source, target.open("wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
     except (duckdb.Error, ValueError, OSError, Unreachable) as error:
         raise UserError(without_secrets(f"{url}: could not be read: {first_line(error)}")) from error
     return target

@@ -90,7 +90,7 @@ class Selection:
     decided: str
     staged: str
     rejects: str
-    counts: Mapping[str, int]
+    counts: Counter[str]
     again: int
     newest: datetime | None
     last_run: LastRun
@@ -146,7 +146,7 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
         write_parquet(connection, _SQL["looked_at"], decided)
         # A trace that claims to come from the future would make all others late.
         [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
-        counts = dict(connection.execute(_SQL["counts"]).fetchall())
+        counts = Counter(dict(connection.execute(_SQL["counts"]).fetchall()))
     return Selection(str(decided), str(staged), str(rejects), counts, again, instant(newest), last_run, tuple(notes))
 
 

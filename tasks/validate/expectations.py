@@ -124,14 +124,13 @@ def read_suite(suite: str, data_columns: Sequence[str] | None = None) -> Suite:
     expectations = tuple(
         _expectation(expectation, f"{file}: expectation {n}") for n, expectation in enumerate(entries, start=1)
     )
-    reserved_names = reserved()
+    used_names = reserved()
     for n, expectation in enumerate(expectations, start=1):
-        if expectation.name in reserved_names or any(
-            expectation.name == previous.name for previous in expectations[: n - 1]
-        ):
+        if expectation.name in used_names:
             raise UserError(
                 f"{file}: expectation {n}: the name {expectation.name!r} is taken; give it one in `meta: name`"
             )
+        used_names.add(expectation.name)
         if data_columns is not None:
             _check_columns(expectation, [*COLUMNS, *data_columns], f"{file}: expectation {n} ({expectation.name})")
     # It becomes the name of a file; the contract has a suite of its own.
@@ -289,25 +288,23 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
     """
     import pandas as pd
 
-    outcomes = [ExpectationOutcome() for _ in suite.expectations]
-    row_by_row = [n for n, expectation in enumerate(suite.expectations) if expectation.row_by_row]
-    whole_columns = [n for n, expectation in enumerate(suite.expectations) if not expectation.row_by_row]
+    outcomes = {expectation.name: ExpectationOutcome() for expectation in suite.expectations}
+    row_by_row = [expectation for expectation in suite.expectations if expectation.row_by_row]
+    whole_columns = [expectation for expectation in suite.expectations if not expectation.row_by_row]
 
-    def check(numbers: Sequence[int], frame: pd.DataFrame) -> None:
-        positions_by_name = {suite.expectations[n].name: n for n in numbers}
-        expectations = [suite.expectations[n].config for n in numbers]
-        for result in validated(frame, as_suite(suite.name, expectations)) if numbers else ():
-            n = positions_by_name[result.expectation_config.meta["name"]]
-            expectation = suite.expectations[n]
-            outcome = outcomes[n]
+    def check(expectations: Sequence[Expectation], frame: pd.DataFrame) -> None:
+        configurations = [expectation.config for expectation in expectations]
+        for result in validated(frame, as_suite(suite.name, configurations)) if expectations else ():
+            name = result.expectation_config.meta["name"]
             # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
             # or one per failed metric under the metric's id
             exceptions = result.exception_info or {}
             for entry in [exceptions] if "raised_exception" in exceptions else exceptions.values():
                 if entry["raised_exception"]:
                     message = " ".join(str(entry["exception_message"]).split())[:300]
-                    title = f"{expectation.name} ({expectation.kind})"
+                    title = f"{name} ({result.expectation_config.type})"
                     raise UserError(f"expectations: {title} cannot be run on these data: {message}")
+            outcome = outcomes[name]
             outcome.n_rows += int(result.result.get("element_count", 0))
             outcome.n_missing += int(result.result.get("missing_count", 0))
             outcome.positions += map(int, result.result.get("unexpected_index_list") or ())
@@ -315,31 +312,31 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
             outcome.success = bool(result.success)
 
     # Rows on their own go batch by batch; whole columns have to be collected first
-    parts: list[pd.DataFrame] = []
+    collected: list[pd.DataFrame] = []
     n_rows = 0
     for frame in frames:
         if len(frame):
             check(row_by_row, frame)
         if whole_columns:
-            parts.append(frame[_needed(suite, whole_columns, frame.columns)])
+            collected.append(frame[_needed(whole_columns, frame.columns)])
         n_rows += len(frame)
     if whole_columns:
-        check(whole_columns, pd.concat(parts))
+        check(whole_columns, pd.concat(collected))
 
     # `mostly` is of all batches together
-    for expectation, outcome in zip(suite.expectations, outcomes, strict=True):
+    for expectation in suite.expectations:
+        outcome = outcomes[expectation.name]
         if expectation.rows:
             present = outcome.n_rows - outcome.n_missing
             share_held = (present - len(outcome.positions)) / max(present, 1)
             outcome.success = not outcome.positions or share_held >= expectation.mostly
         else:
             outcome.n_rows = n_rows
-    return outcomes
+    return list(outcomes.values())
 
 
-def _needed(suite: Suite, numbers: Sequence[int], names: Iterable[str]) -> list[str]:
+def _needed(expectations: Sequence[Expectation], names: Iterable[str]) -> list[str]:
     """Return those of the columns that these expectations name, in their arguments or in a condition on the rows."""
-    expectations = [suite.expectations[n] for n in numbers]
     arguments = json.dumps([expectation.kwargs for expectation in expectations], default=str, ensure_ascii=False)
     needs_all = any(not expectation.columns for expectation in expectations)
     return [name for name in names if needs_all or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
@@ -359,16 +356,14 @@ def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Ite
     data_columns = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
     for expectation in suite.expectations:
         _check_columns(expectation, [*COLUMNS, *data_columns], f"expectations: {expectation.name}")
-    columns = {
-        **{name: name for name in ("row", *TEXTS)},
-        **{name: f'array_to_string("{name}", chr(10))' for name in LISTS},
-        **{name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS},
-        "n_references": 'coalesce(len("references"), 0)',
-    }
+    columns = {name: name for name in ("row", *TEXTS)}
+    columns |= {name: f'array_to_string("{name}", chr(10))' for name in LISTS}
+    columns |= {name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS}
+    columns["n_references"] = 'coalesce(len("references"), 0)'
     for name in data_columns:
         in_maps = ", ".join(f'map_extract("{map_column}", {quoted(name)})[1]' for map_column in ("slices", "columns"))
         columns.setdefault(name, f"coalesce({in_maps})")
-    names = _needed(suite, range(len(suite.expectations)), columns)
+    names = _needed(suite.expectations, columns)
     # An expectation of the whole may be about no column at all
     selected = ", ".join(["file_row_number", *(columns[name] for name in names)])
     n_done = 0
