@@ -288,7 +288,7 @@ def _stager_of(
     return Stager(
         columns=replace(columns, slices=tuple(dict.fromkeys(source.slices))),
         release=source.release,
-        references=references,
+        find_reference=references.find if references else None,
         default_release=default_release,
         by_file=by_file,
         own_columns=not reading.is_made,
@@ -511,7 +511,8 @@ class Stager:
 
     columns: ColumnMap
     release: str
-    references: ReferenceTable | Mapping[str, Reference] | None
+    find_reference: Callable[[str | None, str | None, str | None], Reference | None] | None
+    """Finds the reference of an answer by its id, its file and its question; None if it is beside the answer."""
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)
@@ -550,11 +551,8 @@ class Stager:
         # The question and what is right: beside the answer, or in a file of references, joined by the id
         answered = Reference(**sample_fields(record, columns))
         reference = answered
-        if self.references is not None:
-            if isinstance(self.references, ReferenceTable):
-                joined = self.references.find(answered.sample_id, raw.file, answered.question)
-            else:
-                joined = self.references.get(answered.sample_id or "")
+        if self.find_reference is not None:
+            joined = self.find_reference(answered.sample_id, raw.file, answered.question)
             # An id that it lacks has no references, and validation says so
             reference = joined or answered._replace(references=(), facts=(), incorrect_references=())
         if not reference.sample_id and "id" not in paths:

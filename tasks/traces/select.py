@@ -139,7 +139,8 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
             rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
             references = {row[0]: Reference.stored(row) for row in rows}
         selector = _Selector(connection, rule, references)
-        stager = Stager(ColumnMap(paths, (), ()), rule.name, selector.joined if rule.dataset else None)
+        find_reference = (lambda trace_id, *_: selector.joined.get(trace_id)) if rule.dataset else None
+        stager = Stager(ColumnMap(paths, (), ()), rule.name, find_reference)
         stage_rows(selector.traces(out, *_statement(rule, window, last_run.watermark)), stager, staged, rejects)
         selector.check(last_run)
         notes = [*selector.notes(), *([] if window.backfill else selector.left_out(last_run))]

@@ -9,6 +9,7 @@ import itertools
 import re
 import shutil
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -166,9 +167,9 @@ def _store_result(
     )
 
     # Each expectation gets the checks of the rule that it stands for
-    checks_by_rule: dict[str, list[Check]] = {}
+    checks_by_rule = defaultdict[str, list[Check]](list)
     for outcome in outcomes:
-        checks_by_rule.setdefault(outcome.rule, []).append(outcome)
+        checks_by_rule[outcome.rule].append(outcome)
     results = [
         _expectation_result(expectation.configuration, checks_by_rule[expectation.meta["name"]])
         for expectation in definition.suite.expectations
@@ -225,6 +226,8 @@ def _expectation_result(configuration: Any, checks: Sequence[Check]) -> Any:
     # It has names of releases in it, and the pages show it as it is.
     messages = [escape(check.message, quote=False) for check in checks if not check.success]
     share = 100 * n_failed / max(n_checked, 1)
+    shows_text = messages and configuration.type not in _TYPES_WITH_CHART
+    observed = {"observed_value": "; ".join(messages)} if shows_text else {}
     return ExpectationValidationResult(
         success=all(check.success for check in checks),
         expectation_config=configuration,
@@ -237,11 +240,7 @@ def _expectation_result(configuration: Any, checks: Sequence[Check]) -> Any:
             "unexpected_percent_total": share,
             "unexpected_percent_nonmissing": share,
             "partial_unexpected_list": [],
-            **(
-                {"observed_value": "; ".join(messages)}
-                if messages and configuration.type not in _TYPES_WITH_CHART
-                else {}
-            ),
+            **observed,
         },
         exception_info={"raised_exception": False, "exception_traceback": None, "exception_message": None},
     )
@@ -251,9 +250,9 @@ def _remove_old(context: Any, dataset: str) -> list[str]:
     """Remove the results of a data set beyond the newest; returns the names of their pages."""
     store = context.validation_results_store
     keys = [key for key in store.list_keys() if key.batch_identifier == f"{_SOURCE}-{dataset}"]
-    by_suite: dict[str, list[Any]] = {}
+    by_suite = defaultdict[str, list[Any]](list)
     for key in sorted(keys, key=lambda key: key.run_id.run_time):
-        by_suite.setdefault(key.expectation_suite_identifier.name, []).append(key)
+        by_suite[key.expectation_suite_identifier.name].append(key)
     page_names = []
     for suite_keys in by_suite.values():
         for key in suite_keys[:-_MAX_RESULTS]:
