@@ -458,7 +458,7 @@ def columns_in(names: Collection[str], usual: ColumnMap) -> ColumnMap:
 def _plain_name(name: str) -> str:
     """Return the name of a column without regard to case, blanks, underscores, hyphens and marks at its end.
 
-    >>> _plainly("Ground Truth:"), _plainly("expectedOutput"), _plainly("expected_output")
+    >>> _plain_name("Ground Truth:"), _plain_name("expectedOutput"), _plain_name("expected_output")
     ('groundtruth', 'expectedoutput', 'expectedoutput')
     """
     return re.sub(r"[\s_-]+|[.:?*]+\s*$", "", name).casefold()
@@ -658,6 +658,9 @@ def as_text(cell: Any) -> str | None:
 
     An object with a single text in it is that text (`{"content": "Paris"}`).
 
+    >>> as_text(5.0), as_text(2.5), as_text(0.10000000149011612), as_text(0.1 + 0.2)
+    ('5', '2.5', '0.1', '0.30000000000000004')
+
     Raises:
         ValueError: a list or an object that is not one text.
     """
@@ -666,8 +669,12 @@ def as_text(cell: Any) -> str | None:
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float):
-        # NaN is how pandas writes "nothing"
-        return None if math.isnan(cell) else _number_text(cell)
+        import numpy as np
+
+        # NaN is how pandas writes "nothing". Otherwise it is the number as people write it, who would not have 5.0 for
+        # 5, nor the digits that 32 bits add: so many digits that fit them have hardly ever been another number
+        short = np.float32(cell) if 15 < len(str(cell)) < 22 else cell
+        return None if math.isnan(cell) else str(short if float(short) == cell else cell).removesuffix(".0")
     if isinstance(cell, Mapping):
         if len(cell) == 1 and isinstance(text := next(iter(cell.values())), str):
             return text
@@ -680,19 +687,6 @@ def as_text(cell: Any) -> str | None:
         raise ValueError(f"is not known: {cell.reason}")
     # Tables have dates as times
     return str(cell).removesuffix(" 00:00:00")
-
-
-def _number_text(number: float) -> str:
-    """A number of a table as people write it, who would not have 5.0 for 5, nor the digits that 32 bits add.
-
-    >>> _number_text(5.0), _number_text(2.5), _number_text(0.10000000149011612), _number_text(0.1 + 0.2)
-    ('5', '2.5', '0.1', '0.30000000000000004')
-    """
-    import numpy as np
-
-    # A number of so many digits that fits 32 bits has hardly ever been another one; longer ones have exponents
-    short = np.float32(number) if 15 < len(str(number)) < 22 else number
-    return str(short if float(short) == number else number).removesuffix(".0")
 
 
 def repeat_of(text: str | None) -> str:

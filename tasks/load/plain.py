@@ -91,6 +91,7 @@ def check_kind(file: Path) -> None:
     Raises:
         UserError: it is not, or the end of a Parquet file is missing.
     """
+    # Parquet has its mark at both ends
     with file.open("rb") as content:
         head = content.read(16)
         content.seek(-4, os.SEEK_END) if file.stat().st_size > 4 else None
@@ -164,20 +165,6 @@ def shown(encoding: str) -> str:
     ('windows-1251', 'koi8-r')
     """
     return encoding.replace("cp125", "windows-125").replace("_", "-")
-
-
-def _without_mark(head: bytes) -> str | None:
-    """UTF-16 without a byte order mark: every other byte of what is ASCII is zero."""
-    even = head[::2].count(0)
-    odd = head[1::2].count(0)
-    if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
-        return None
-    encoding = "utf-16-le" if odd > even else "utf-16-be"
-    try:
-        codecs.getincrementaldecoder(encoding)().decode(head)
-    except UnicodeDecodeError:
-        return None
-    return encoding
 
 
 def _not_utf8(file: Path) -> bytes:
@@ -261,6 +248,7 @@ def with_ending(file: Path) -> Path:
         with suppress(ValueError, RecursionError):
             if isinstance(json.loads(text.split("\n", 1)[0]), dict):
                 ending = ".jsonl"
+    # What is compressed tells its kind once it is unpacked
     if ending in COMPRESSED:
         unpacked = file.with_name(f"{file.name}-unpacked")
         packed = file.rename(file.with_name(f"{file.name}{ending}"))
@@ -272,7 +260,21 @@ def with_ending(file: Path) -> Path:
 
 
 def _marked(head: bytes) -> str | None:
-    return _of_start(_MARKS, head, None) or _without_mark(head[:4096])
+    """Return the encoding that a byte order mark names, or that of UTF-16 without one; None of any other text."""
+    if encoding := _of_start(_MARKS, head, ""):
+        return str(encoding)
+    # In UTF-16, every other byte of what is ASCII is zero
+    head = head[:4096]
+    even = head[::2].count(0)
+    odd = head[1::2].count(0)
+    if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
+        return None
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return None
+    return encoding
 
 
 def _of_start(table: Mapping[bytes, Any], head: bytes, default: Any) -> Any:

@@ -111,6 +111,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
         if not any(map(is_usual, names)):
             yield from _texts(files, work, contents, encoding)
             return
+    # One file after another; what its folders say stands beside its rows
     n_before = n_rows = 0
     for file_name in files:
         columns = columns_of_path(file_name)
@@ -336,6 +337,7 @@ def local(source: str, work: Path, contents: Contents, encoding: str = "", *, ta
             copies.append(file := download(source, work))
         _check_file(shown, file)
         contents.add(file)
+        # Readers take plain files in UTF-8
         if file.suffix.lower() in COMPRESSED:
             file = copied("plain", decompressed(file))
         check_kind(file)

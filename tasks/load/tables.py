@@ -18,7 +18,7 @@ from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw, check_names
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, one_file, scratch, session, time_limit
+from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, one_file, quoted, scratch, session, time_limit
 
 _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
@@ -43,7 +43,7 @@ def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
         check_names(pq.read_schema(file).names, file)
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
+            yield from _rows(connection, f"SELECT * FROM read_parquet({quoted(one_file(file))}, {_ALONE})")
         except duckdb.Error as error:
             raise UserError(
                 f"{file}: cut off or damaged ({first_line(error)}); copy it again from its source"
@@ -118,7 +118,7 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
         with session(str(file), config=limits) as connection:
             [(is_view,)] = connection.execute(_SQL["is_view"], [table.rpartition(".")[2]]).fetchall()
             try:
-                yield from _rows(connection, f"SELECT * FROM {name}", [], longest_s=_LONGEST_S if is_view else None)
+                yield from _rows(connection, f"SELECT * FROM {name}", longest_s=_LONGEST_S if is_view else None)
             except duckdb.CatalogException as error:
                 tables = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
                 has = f"it has {listed(tables)}" if tables else "it has no tables"
@@ -142,12 +142,7 @@ def _why_no_rows(file: Path, table: str, error: Exception) -> str:
     return f"{file}::{table}: {message}"
 
 
-def _rows(
-    connection: Any,
-    query: str,
-    options: list[str],
-    longest_s: float | None = None,
-) -> Iterator[Raw]:
+def _rows(connection: Any, query: str, longest_s: float | None = None) -> Iterator[Raw]:
     """The rows of a query, numbered from 1.
 
     Raises:
@@ -155,7 +150,7 @@ def _rows(
     """
     end = None if longest_s is None else time.monotonic() + longest_s
     with _until(connection, end):
-        result = connection.execute(query, options)
+        result = connection.execute(query)
     names = [column[0] for column in result.description]
     numbers = itertools.count(1)
     while True:

@@ -101,6 +101,7 @@ def parse_condition(text: object) -> Condition:
     with session(config=limits) as connection:
         try:
             with time_limit(connection, _CHECK_S):
+                # A text that ends the WHERE clause, or begins another statement, gives another tree than `true` does
                 plain = _statement(connection, "true")
                 statement = _statement(connection, text)
                 nodes = [{**entry["node"], "where_clause": None} for entry in statement["statements"]]
@@ -109,6 +110,7 @@ def parse_condition(text: object) -> Condition:
                 clause = statement["statements"][0]["node"]["where_clause"]
                 if problem := next(_problems(clause), ""):
                     raise UserError(f"{text!r}: {problem}")
+                # The clause with values of the trace in place of names, which DuckDB must be able to plan
                 columns: dict[str, str] = {}
                 plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, columns)
                 tree = {"tree": json.dumps(plain)}

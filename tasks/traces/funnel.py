@@ -185,6 +185,7 @@ def preview(prepared: Prepared) -> Preview:
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
+    # What would be scored: sampled, and accepted by the validation
     files = {"accepted": one_file(prepared.accepted), "decided": one_file(prepared.selection.decided)}
     with scratch(Path(prepared.accepted).parent) as connection:
         rows = connection.execute(_SQL["shown"], {**files, "most": _MAX_SHOWN}).fetchall()
@@ -224,6 +225,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
     metric = prepared.metric
     files = {"accepted": one_file(prepared.accepted), "decided": one_file(selection.decided)}
     names = {"rule": rule.name, "metric": metric.name, "signature": metric.signature, "run_id": run_id}
+    # The ledger is read first, since nobody else can write while the warehouse is open
     calls = collect_calls(home, parts, out)
     with home.warehouse.writing(taken_in=parts) as warehouse:
         commit_measurements(warehouse, home, run_id, parts)
@@ -331,6 +333,7 @@ def _by_rule(
     """Return a column for each rule with its counts in groups, and one that says what each row is; then `last_rows`."""
     rows: list[tuple[str, ...]] = []
     groups: list[int] = []
+    # Lines between the groups keep apart what adds up
     for group, meanings in enumerate(counts):
         for name, meaning in meanings.items():
             rows.append((name.replace("_", " "), *(count(getattr(rule, name)) for rule in rules), meaning))

@@ -263,6 +263,7 @@ def _rule(located: Located) -> Rule:
         problem = f"judge: {rule.metric} asks none; remove it, or choose a metric that does"
         raise UserError(f"{located.where('judge')}: {problem}")
 
+    # Paths are relative to the file of the rule, and keys have the names of the loader
     source = rule.source
     if not URL.match(source):
         source = os.path.normpath(Path(located.file).parent / Path(source).expanduser())

@@ -133,11 +133,13 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     paths.pop("key", None)
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
     with scratch(out) as connection:
+        # What earlier runs left, and the right answers of a data set
         last_run = _recall(connection, rule, home, out)
         references: dict[str, Reference] = {}
         if rule.dataset:
             rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
             references = {row[0]: Reference.stored(row) for row in rows}
+        # Decide on the traces a batch at a time, and stage those that are sampled
         selector = _Selector(connection, rule, references)
         find_reference = (lambda trace_id, *_: selector.joined.get(trace_id)) if rule.dataset else None
         stager = Stager(ColumnMap(paths, (), ()), rule.name, find_reference)
@@ -202,6 +204,7 @@ def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
             begins.append(watermark - timedelta(days=rule.late_days))
         looked_at = "coalesce(time >= $begin, true) AND coalesce(outcome IN ('failed', 'skipped'), true)"
         bounds = {"begin": max(begins, default=None)}
+    # A trace that breaks a condition, or for which one cannot be evaluated, is filtered with its text as the reason
     cases = [
         f"WHEN fits{n} IS NULL THEN $unknown || $where{n} WHEN NOT fits{n} THEN $where{n}"
         for n in range(len(rule.where))
@@ -257,6 +260,7 @@ class _Selector:
         types |= dict.fromkeys(("problem", *columns.values()), text)
         files = _files(self.rule.source)
         rows = AS_IT_STANDS.rows(read("\n".join(files), out, self.contents) if files else iter(()))
+        # Only so many rows are in memory, and all batches together have one deadline
         while batch := list(islice(rows, _BATCH)):
             described = [self._described(raw, columns) for raw in batch]
             self.connection.register("batch", pa.Table.from_pylist(described, schema=pa.schema(types)))
@@ -317,6 +321,7 @@ class _Selector:
         self.mapped.update(key for record in sampled for key, path in mapping.items() if is_there(record, path))
         if self.quoted is None and sampled:
             self.quoted = [path for path in dict.fromkeys(mapping.values()) if _all_quoted(sampled, path)]
+        # The record for the loader, with its own id; one that cannot be read is quarantined with the others
         for raw, trace_id, bucket, reason in batch:
             record = None
             error = reason
@@ -375,6 +380,7 @@ class _Selector:
             if n == self.n_records:
                 raise UserError(f"{rule.line('where')}: where: {problem}; {_CAST}")
             yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
+        # What is mapped is usually in some trace
         for key in MAPPED:
             if self.n_sampled and key in rule.mapping and not self.mapped[key]:
                 yield (

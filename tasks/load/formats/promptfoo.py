@@ -117,7 +117,7 @@ def _references(result: Record, test: Record, variables: Record) -> list[Any]:
     """The right answers of a test, as promptfoo saw them.
 
     Raises:
-        ValueError: as `_known`.
+        ValueError: as `_rendered`.
     """
     # What became of the variables in the values of assertions
     rendered = {}
@@ -168,7 +168,7 @@ def expected_in(cell: Any) -> list[Any] | None:
     (['Madrid'], ['note: see above'], None, None)
 
     Raises:
-        ValueError: as `_known`.
+        ValueError: as `_rendered`.
     """
     if cell is None:
         return None

@@ -64,6 +64,7 @@ class Reading:
 
         The rows of a JSON document are numbered through; those of any other row have its number.
         """
+        # How many rows more than the file has came of its documents so far
         shift = 0
         for raw in rows:
             if self.convert is None and not raw.document:

@@ -204,13 +204,18 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
         if not all(_has(record, name) for name in shape.within for record in records):
             continue
         # Each record is a document with items, or all of them are items
-        documents = [(records[0], records)]
+        documents: list[tuple[Record, Sequence[Any]]] = [(records[0], records)]
         if shape.items:
             documents = [(record, _items_of(record, shape.items)) for record in records]
         prepared = []
         for document, entries in documents:
-            of_shape = _entries_with(entries, value(document, shape.names)) if shape.names else items(entries)
-            prepared += [shape.prepared(record, document) for record in of_shape]
+            of_shape: Sequence[Any] = items(entries)
+            if shape.names:
+                # The lists that have a value for each name
+                names = value(document, shape.names)
+                lists = [entry for entry in entries if isinstance(entry, list) and isinstance(names, list)]
+                of_shape = [entry for entry in lists if len(entry) == len(names)]
+            prepared += [shape.prepared(entry, document) for entry in of_shape]
         is_filled = bool(prepared) and all(entries for _, entries in documents)
         if (is_filled or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
@@ -220,11 +225,6 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
 
 def _document_rows(shape: Shape, mapped: Sequence[str], document: Record) -> Iterator[Row | Unreadable]:
     return each(_items_of(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
-
-
-def _entries_with(entries: Sequence[Any], names: Any) -> list[Any]:
-    """The lists among items that have a value for each name."""
-    return [item for item in entries if isinstance(item, list) and isinstance(names, list) and len(item) == len(names)]
 
 
 def _expanded(paths: Sequence[str]) -> list[str]:
