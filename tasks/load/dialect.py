@@ -91,11 +91,10 @@ class RecordReader:
         quote = re.escape(dialect.quote)
         blanks = " *" if dialect.skips_blanks else ""
         self._opening = re.compile(f"(?:^|{delimiter}){blanks}{quote}")
-        plain = f"[^{quote}{delimiter}\r\n]*+"
         end = "(?:\r?\n|\r|$)"
-        self._sound_field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|{plain})"
-        self._separator = delimiter
-        self._end = end
+        sound_field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|[^{quote}{delimiter}\r\n]*+)"
+        self._sound_record = f"{sound_field}(?:{delimiter}{sound_field}){{N}}{end}"
+        """A pattern, in which N stands for the number of the other fields."""
         # A quote that is followed by more text is text, to find the end of a broken record
         text = f"(?:[^{quote}]|{quote}{quote}|{quote}(?!{delimiter}|{end}))*+"
         field = f"(?:{blanks}{quote}{text}{quote}|[^{delimiter}\r\n]*+)"
@@ -249,19 +248,12 @@ class RecordReader:
 
     def _are_mostly_sound(self, text: str) -> bool:
         """Tell whether a sound record begins a text, and most of it belongs to such ones."""
-        fields = f"(?:{self._separator}{self._sound_field}){{{self._n_columns - 1}}}"
-        sound = re.compile(f"{self._sound_field}{fields}{self._end}")
-        n_sound_chars = position = 0
-        while position < len(text):
-            record = sound.match(text, position)
-            if record is None and not position:
-                return False
-            end = text.find(self._dialect.newline, position) + 1 or len(text)
-            if record is not None:
-                n_sound_chars += len(record[0])
-                end = record.end()
-            position = end
-        return n_sound_chars * 2 > len(text)
+        sound = self._sound_record.replace("{N}", f"{{{self._n_columns - 1}}}")
+        if not re.match(sound, text):
+            return False
+        newline = self._dialect.newline
+        matches = re.finditer(f"(?P<sound>{sound})|[^{newline}]*{newline}?", text)
+        return sum(len(match["sound"] or "") for match in matches) * 2 > len(text)
 
 
 def title_lines(file: Path) -> list[str]:
@@ -278,7 +270,7 @@ def find_dialect(file: Path) -> Dialect:
     """
     # The names of the columns tell the delimiter, unless Excel's first line does
     lines, excel_delimiter, n_skipped = _beginning(file)
-    first_end = re.search(r"\r\n|[\r\n]", "".join(lines))
+    first_end = re.search(r"\r\n?|\n", "".join(lines))
     newline = "\r" if first_end and first_end[0] == "\r" else "\n"
     header = next((line for line in lines[n_skipped:] if line.strip()), "")
 
