@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import codecs
 import gzip
-import itertools
 import json
 import os
 import re
@@ -169,17 +168,13 @@ def shown(encoding: str) -> str:
 
 def _not_utf8(file: Path) -> bytes:
     """Lines with bytes beyond ASCII, up to `_SAMPLE`, of a file that is not UTF-8; nothing of one that is."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    with suppress(UnicodeDecodeError), file.open(encoding="utf-8", newline="") as text:
+        while text.read(_PIECE):
+            pass
+        return b""
+    lines = list[bytes]()
+    size = 0
     with file.open("rb") as content:
-        try:
-            while piece := content.read(_PIECE):
-                decoder.decode(piece)
-            decoder.decode(b"", final=True)
-            return b""
-        except UnicodeDecodeError:
-            content.seek(0)
-        lines = list[bytes]()
-        size = 0
         for line in content:
             if not line.isascii():
                 # Of a long line, what stands around its first such byte.
@@ -222,10 +217,9 @@ def _detected(sample: bytes) -> tuple[str, list[str]]:
 
 def decoded(file: Path, encoding: str) -> Iterator[bytes]:
     """The content of a text in UTF-8, in pieces."""
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    with file.open("rb") as content:
-        for piece in itertools.chain(iter(lambda: content.read(_PIECE), b""), [b""]):
-            yield decoder.decode(piece, final=not piece).encode("utf-8", "replace")
+    with file.open(encoding=encoding, errors="replace", newline="") as text:
+        while piece := text.read(_PIECE):
+            yield piece.encode("utf-8", "replace")
 
 
 def with_ending(file: Path) -> Path:
