@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
-from answerkey.metrics_core.text import is_blank
+from answerkey.metrics_core.text import is_blank, storable
 from answerkey.tasks.load.cells import UnreadableCell
 from answerkey.tasks.load.plain import ShortenedList, spelled, spells_list
 from answerkey.tasks.load.rows import Record
@@ -287,9 +287,7 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
         # A format may give a column by its own name beside the one that it is read as
         unnamed = [name for name in unnamed if not all(_is_in_use(record, name, columns) for record in records)]
     if unnamed:
-        n_more = len(unnamed) - _MOST_UNUSED
-        and_more = f" and {n_more} more" if n_more > 0 else ""
-        notes.append(f"not used: {', '.join(unnamed[:_MOST_UNUSED])}{and_more}")
+        notes.append(f"not used: {listed(unnamed, _MOST_UNUSED)}")
 
     return [*notes, *_notes_on_references(columns, records, option)]
 
@@ -790,10 +788,4 @@ def release_name(text: str) -> str:
 
 def clean(text: str | None) -> str | None:
     """Lone surrogates, which no file format can hold, become U+FFFD for validation to find."""
-    if text is None or text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return text if text is None or text.isascii() else storable(text)
