@@ -88,7 +88,11 @@ class ColumnMap:
 
     def paths_of(self, *keys: Key) -> list[str]:
         """Return the paths of these keys; of all, if none is named."""
-        return paths_in(self.paths[key] for key in keys or self.paths if key in self.paths)
+        paths: list[str] = []
+        for key in keys or self.paths:
+            if key in self.paths:
+                paths += self.paths[key].split("\n")
+        return paths
 
 
 def paths_in(texts: Iterable[str]) -> list[str]:
@@ -766,7 +770,9 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
         except ValueError as error:
             raise ValueError(f"{key} ({path}) {error}") from error
     # Of several columns, most rows fill in only some
-    return tuple(text for text in texts if len(paths) < 2 or not is_blank(text))
+    if len(paths) > 1:
+        texts = [text for text in texts if not is_blank(text)]
+    return tuple(texts)
 
 
 @lru_cache(maxsize=1_000)
@@ -788,4 +794,5 @@ def release_name(text: str) -> str:
 
 def clean(text: str | None) -> str | None:
     """Lone surrogates, which no file format can hold, become U+FFFD for validation to find."""
-    return text if text is None or text.isascii() else storable(text)
+    # Most texts are printable, and no text with a surrogate is
+    return text if text is None or text.isascii() or text.isprintable() else storable(text)

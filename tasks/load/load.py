@@ -497,8 +497,10 @@ def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | N
 
     Such a question has no score: neither what was answered nor what is right is known. It counts nevertheless.
     """
-    cells = [(path, record.get(path)) for path in columns.paths_of("answer", "references")]
-    errors = {path: cell for path, cell in cells if isinstance(cell, UnreadableCell) and cell.error}
+    errors: dict[str, UnreadableCell] = {}
+    for path in columns.paths_of("answer", "references"):
+        if isinstance(cell := record.get(path), UnreadableCell) and cell.error:
+            errors[path] = cell
     if not errors:
         return record, None
     error_texts = {path: cell.error for path, cell in errors.items()}
@@ -590,24 +592,31 @@ class Stager:
             slices.append((path, "(none)" if text is None else text))
         texts = self._column_texts(record)
 
-        sample = reference._replace(question=question, context=context, slices=tuple(slices))
-        key = sample_key(question, answer, sample.references, sample.facts, context, sample.incorrect_references, texts)
+        incorrect = reference.incorrect_references
+        key = sample_key(question, answer, reference.references, reference.facts, context, incorrect, texts)
         return {
-            **sample._asdict(),
             "row": raw.row,
             "file": raw.file,
             "file_row": raw.file_row,
+            "sample_id": reference.sample_id,
             "release": f"{release} {record['response_filter']}" if self.by_filter else release,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
+            "question": question,
             "answer": answer,
             "missing_because": missing,
             "finish_reason": text_at(record, paths, "finish_reason"),
             "repeat": repeat_of(text_at(record, paths, "repeat")),
+            "references": reference.references,
+            "facts": reference.facts,
+            "context": context,
+            "incorrect_references": incorrect,
             "columns": [*texts.items()] or None,
             "given": sorted(given_scores.items()) or None,
+            "cluster": reference.cluster,
             "label": text_at(record, paths, "label"),
             "correct": None,
+            "slices": slices,
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,

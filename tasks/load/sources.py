@@ -120,7 +120,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
             n_rows = n_before + raw.row
             record = raw.record if raw.record is None else {**columns, **raw.record}
             error = raw.error and f"{shown}: {raw.error}"
-            yield raw._replace(row=n_rows, record=record, error=error, file=shown, file_row=raw.row)
+            yield Raw(n_rows, record, error, raw.text, raw.document, shown, raw.row)
         n_before = n_rows
 
 
