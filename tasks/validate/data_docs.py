@@ -104,10 +104,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
             file = home.local / name
             if not file.is_file():
                 raise UserError(f"{file.parent}: a page cannot be written here; is the disk full?")
-            content = file.read_text(encoding="utf-8")
-            cleaned = _TRACKING.sub("", content)
-            if cleaned != content:
-                file.write_text(cleaned, encoding="utf-8")
+            file.write_text(_TRACKING.sub("", file.read_text(encoding="utf-8")), encoding="utf-8")
         if home.shared:
             _upload_site(home)
 

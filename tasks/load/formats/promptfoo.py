@@ -46,10 +46,10 @@ _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | None:
     """Return how results of promptfoo are read, None where these are none."""
-    of_documents = [record.get("results") for record in records]
     if all(
-        has(results, "results", "stats") or (has(record, "stats", "version") and bool(items(results)))
-        for record, results in zip(records, of_documents, strict=True)
+        has(record.get("results"), "results", "stats")
+        or (has(record, "stats", "version") and items(record.get("results")))
+        for record in records
     ):
         return Fit(_document)
     if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):

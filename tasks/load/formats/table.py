@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -26,7 +27,6 @@ from answerkey.tasks.load.formats.format import (
     decoded,
     each,
     is_chat,
-    items,
     question_in,
     references_in,
     row,
@@ -87,7 +87,9 @@ class Shape:
             TypeError: it is no object.
         """
         if self.names:
-            names = [str(name) for name in value(document, self.names)]
+            names = list(map(str, value(document, self.names)))
+            if not isinstance(item, list):
+                raise TypeError("no list of values")
             if len(item) != len(names):
                 raise ValueError(f"has {len(item)} values, and the table {len(names)} columns")
             item = dict(zip(names, item, strict=True))
@@ -209,13 +211,10 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
             documents = [(record, _items_of(record, shape.items)) for record in records]
         prepared = []
         for document, entries in documents:
-            of_shape: Sequence[Any] = items(entries)
-            if shape.names:
-                # The lists that have a value for each name
-                names = value(document, shape.names)
-                lists = [entry for entry in entries if isinstance(entry, list) and isinstance(names, list)]
-                of_shape = [entry for entry in lists if len(entry) == len(names)]
-            prepared += [shape.prepared(entry, document) for entry in of_shape]
+            for entry in entries:
+                # What is no item of this shape says nothing of the others
+                with suppress(TypeError, ValueError):
+                    prepared.append(shape.prepared(entry, document))
         is_filled = bool(prepared) and all(entries for _, entries in documents)
         if (is_filled or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
