@@ -671,12 +671,15 @@ def as_text(cell: Any) -> str | None:
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float):
+        # NaN is how pandas writes "nothing"
+        if math.isnan(cell):
+            return None
         import numpy as np
 
-        # NaN is how pandas writes "nothing". Otherwise it is the number as people write it, who would not have 5.0 for
-        # 5, nor the digits that 32 bits add: so many digits that fit them have hardly ever been another number
+        # People would not write 5.0 for 5, nor the digits that 32 bits add: a number with so many of them that fits
+        # 32 bits has hardly ever been another one; longer ones have exponents
         short = np.float32(cell) if 15 < len(str(cell)) < 22 else cell
-        return None if math.isnan(cell) else str(short if float(short) == cell else cell).removesuffix(".0")
+        return str(short if float(short) == cell else cell).removesuffix(".0")
     if isinstance(cell, Mapping):
         if len(cell) == 1 and isinstance(text := next(iter(cell.values())), str):
             return text

@@ -187,9 +187,10 @@ def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: 
             last_runs = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
         connection.execute("INSERT INTO known FROM read_parquet($file)", {"file": one_file(file)})
     connection.execute(f"SET allowed_directories = [{quoted(out.absolute())}]; SET enable_external_access = false")
-    for watermark, definition, scored in last_runs:
-        return LastRun(instant(watermark), json.loads(definition), scored)
-    return LastRun()
+    if not last_runs:
+        return LastRun()
+    [(watermark, definition, scored)] = last_runs
+    return LastRun(instant(watermark), json.loads(definition), scored)
 
 
 def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[str, Mapping[str, Any]]:
