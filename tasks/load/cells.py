@@ -141,7 +141,14 @@ def shown_number(value: float, code: str = "General", *, is_1904: bool = False) 
         UnshownError: this format is not one of those that are known here, or hides the number.
     """
     exact = Decimal(f"{value:.15g}")
-    section, is_signed = _section_for(exact, code)
+    sections = _sections(code)
+    # A section that has texts is none for numbers, unless there is no other
+    section, *other_sections = [section for section in sections[:3] if _TEXT not in section] or sections
+    sign = "-" if exact < 0 and not other_sections else ""
+    if other_sections and exact < 0:
+        section = other_sections[0]
+    elif len(other_sections) > 1 and exact == 0:
+        section = other_sections[1]
     if not section:
         raise UnshownError(f"its number format {code} hides the number")
     kinds = {token.kind for token in section}
@@ -155,21 +162,9 @@ def shown_number(value: float, code: str = "General", *, is_1904: bool = False) 
             text = _shown_fraction(size, section, code)
         else:
             text = _shown_decimal(size, section, code)
-    shown = ShownNumber(("-" if is_signed and exact < 0 else "") + text.strip())
-    shown.number = value
-    return shown
-
-
-def _section_for(value: Decimal, code: str) -> tuple[Section, bool]:
-    """Return the section of a format for a number, and whether a negative one has its sign in it."""
-    sections = _sections(code)
-    # A section that has texts is none for numbers, unless there is no other
-    positive, *others = [section for section in sections[:3] if _TEXT not in section] or sections
-    if not others:
-        return positive, True
-    if value < 0:
-        return others[0], False
-    return (others[1] if value == 0 and len(others) > 1 else positive), False
+    number = ShownNumber(sign + text.strip())
+    number.number = value
+    return number
 
 
 @lru_cache(maxsize=1_000)
@@ -235,34 +230,47 @@ def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
     tokens, size, is_grouped = _scaled(section, size)
     point = tokens.index(_POINT) if _POINT in tokens else len(tokens)
     n_decimals = sum(token.kind == "digit" for token in tokens[point:])
-    whole, _, decimals = f"{size:.{n_decimals}f}".partition(".")
-    before = _filled_from_right(tokens[:point], whole.lstrip("0"), is_grouped, size, code)
-    after = _filled_from_left(tokens[point + 1 :], decimals, code)
-    return before + ("." if point < len(tokens) else "") + after
+    digits, _, decimals = f"{size:.{n_decimals}f}".partition(".")
+    text = _filled_from_right(tokens[:point], digits.lstrip("0"), is_grouped, size, code)
+    text += "." if point < len(tokens) else ""
+
+    # After the point, zeros at the end are shown where the format has 0
+    n_kept = len(decimals.rstrip("0"))
+    index = 0
+    for token in tokens[point + 1 :]:
+        if token.kind != "digit":
+            text += _literal(token, code)
+            continue
+        is_needed = index < n_kept or token.text == "0"
+        text += decimals[index] if is_needed else {"?": " "}.get(token.text, "")
+        index += 1
+    return text
 
 
 def _scaled(tokens: Sequence[Token], size: Decimal) -> tuple[list[Token], Decimal, bool]:
     """Return the tokens without commas, the number that they show, and whether its thousands are apart."""
     is_grouped = False
-    kept: list[Token] = []
+    shown_tokens: list[Token] = []
     for index, token in enumerate(tokens):
         if token == _PERCENT:
             size *= 100
-        if token != _COMMA or not kept or kept[-1].kind != "digit":
-            kept.append(Token("literal", ",") if token == _COMMA else token)
-            continue
-        follows = next((later for later in tokens[index:] if later != _COMMA), None)
-        if follows and follows.kind == "digit":
+        if token != _COMMA:
+            shown_tokens.append(token)
+        elif not shown_tokens or shown_tokens[-1].kind != "digit":
+            shown_tokens.append(Token("literal", ","))
+        # Between digits a comma sets thousands apart, and after them it leaves three digits out
+        elif next((later.kind for later in tokens[index:] if later != _COMMA), "") == "digit":
             is_grouped = True
         else:
             size /= 1000
-    return kept, size, is_grouped
+    return shown_tokens, size, is_grouped
 
 
 def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, size: Decimal, code: str) -> str:
     """Return the part before the point: digits go to the placeholders from the right, the rest to the first one."""
     n_left = sum(token.kind == "digit" for token in tokens)
-    text, n_shown = "", 0
+    text = ""
+    n_shown = 0
     for token in reversed(tokens):
         if token.kind == "general" or token == _TEXT:
             text = _shown_general(size) + text
@@ -271,27 +279,14 @@ def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, s
             text = _literal(token, code) + text
             continue
         n_left -= 1
-        taken = digits if n_left == 0 else digits[-1:]
-        digits = "" if n_left == 0 else digits[:-1]
-        for digit in reversed(taken or {"0": "0", "?": " "}.get(token.text, "")):
+        start = -1 if n_left else 0
+        own_digits = digits[start:]
+        digits = digits[:start]
+        for digit in reversed(own_digits or {"0": "0", "?": " "}.get(token.text, "")):
             if is_grouped and n_shown and n_shown % 3 == 0:
                 text = ("," if digit != " " else " ") + text
             text = digit + text
             n_shown += 1
-    return text
-
-
-def _filled_from_left(tokens: Sequence[Token], digits: str, code: str) -> str:
-    """Return the part after the point: zeros at its end are shown where the format has 0."""
-    n_kept = len(digits.rstrip("0"))
-    text, index = "", 0
-    for token in tokens:
-        if token.kind != "digit":
-            text += _literal(token, code)
-            continue
-        is_shown = index < n_kept or token.text == "0"
-        text += digits[index] if is_shown else {"?": " "}.get(token.text, "")
-        index += 1
     return text
 
 
@@ -311,18 +306,16 @@ def _shown_fraction(size: Decimal, section: Section, code: str) -> str:
     match = re.fullmatch(r"(?P<whole>[#0?]* )?(?P<top>[#0?]+)/(?P<below>[#0?]+|[1-9][0-9]*)", form)
     if not match:
         raise UnshownError(f"its number format {code} is not known here")
-    exact = Fraction(size)
-    whole = int(exact) if match["whole"] else 0
+    integer = int(size) if match["whole"] else 0
+    fraction = Fraction(size) - integer
     if match["below"].isdigit() and int(match["below"]):
         denominator = int(match["below"])
-        numerator = int((exact - whole) * denominator + Fraction(1, 2))
+        numerator = int(fraction * denominator + Fraction(1, 2))
     else:
-        numerator, denominator = (exact - whole).limit_denominator(10 ** len(match["below"]) - 1).as_integer_ratio()
-    if match["whole"] and numerator == denominator:
-        whole, numerator = whole + 1, 0
-    if match["whole"] and not numerator:
-        return str(whole)
-    return f"{whole or ''} {numerator}/{denominator}"
+        numerator, denominator = fraction.limit_denominator(10 ** len(match["below"]) - 1).as_integer_ratio()
+    if match["whole"] and numerator in (0, denominator):
+        return str(integer + numerator // denominator)
+    return f"{integer or ''} {numerator}/{denominator}"
 
 
 def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> str:
@@ -342,29 +335,28 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
     moment = datetime(1899, 12, 30) + timedelta(seconds=int(seconds))
     language = next((token.text for token in tokens if token.kind == "language"), "en")
     is_half = any(token.kind == "half" for token in tokens)
+    hour = (moment.hour + 11) % 12 + 1 if is_half else moment.hour
+    numbers = {"m": moment.month, "d": moment.day, "h": hour, "s": moment.second}
+    elapsed = seconds - _1904 * is_1904 * _DAY_S
 
-    text, previous = "", ""
+    text = ""
+    previous = ""
     for index, (token, letter) in enumerate(zip(tokens, letters, strict=True)):
-        follows = next(filter(None, letters[index + 1 :]), "")
+        n_letters = len(token.text)
         if token.kind == "elapsed":
-            elapsed = seconds - _1904 * is_1904 * _DAY_S
-            text += str(int(elapsed // {"h": 3600, "m": 60, "s": 1}[letter])).zfill(len(token.text))
+            text += str(int(elapsed // {"h": 3600, "m": 60, "s": 1}[letter])).zfill(n_letters)
         elif token.kind == "date":
+            number = numbers.get(letter) if letter in "hs" or n_letters < 3 else None
             # Next to hours or seconds, m are minutes
-            is_minute = letter == "m" and len(token.text) < 3 and (previous == "h" or follows == "s")
-            hour = (moment.hour + 11) % 12 + 1 if is_half else moment.hour
-            number = (
-                moment.minute
-                if is_minute
-                else {"m": moment.month, "d": moment.day, "h": hour, "s": moment.second}.get(letter)
-            )
-            if number is not None and (is_minute or letter in "hs" or len(token.text) < 3):
-                text += str(number).zfill(min(len(token.text), 2))
+            following = next(filter(None, letters[index + 1 :]), "")
+            if letter == "m" and n_letters < 3 and (previous == "h" or following == "s"):
+                number = moment.minute
+            if number is None:
+                text += _named_part(letter, n_letters, moment, language, code)
             else:
-                text += _named_part(letter, len(token.text), moment, language, code)
+                text += str(number).zfill(min(n_letters, 2))
         elif token.kind == "half":
-            half = "AM" if moment.hour < 12 else "PM"
-            text += half if len(token.text) > 3 else half[0]
+            text += ("AM" if moment.hour < 12 else "PM")[: n_letters // 2]
         elif token == Token("digit", "0") and n_decimals:
             text += f"{seconds % 1:f}"[2 + tokens[:index].count(token)]
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
 import shlex
@@ -13,11 +14,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
-from answerkey.metrics_core.text import is_blank
+from answerkey.metrics_core.text import is_blank, storable
 from answerkey.tasks.load.cells import UnreadableCell
-from answerkey.tasks.load.plain import ShortenedList, as_list, spelled, spells_list
+from answerkey.tasks.load.plain import ShortenedList, spelled, spells_list
 from answerkey.tasks.load.rows import Record
 
 KEYS: tuple[Key, ...] = get_args(Key)
@@ -25,12 +26,12 @@ KEYS: tuple[Key, ...] = get_args(Key)
 _MISSING = object()
 _LISTS: tuple[Key, ...] = ("references", "incorrect_references")
 """The keys whose texts may spell lists."""
-_SEVERAL: tuple[Key, ...] = (*_LISTS, "scores")
+_WITH_SEVERAL_PATHS: tuple[Key, ...] = (*_LISTS, "scores")
 """The keys that may have several columns."""
 _MOST_COLUMNS = 1_000
-_RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|acceptable|alternative|alias")
+_REFERENCE_NAMES = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|acceptable|alternative|alias")
 """What is in the names of columns that have right answers, or say which ones are right."""
-_GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
+_INPUT_NAMES = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
 """What is in the names of columns that have what a model was asked, or what it said."""
 _WITH_UNIT = (
     "latency_s", "latency_ms", "cost_usd", "total_tokens", "prompt_tokens", "completion_tokens", "input_tokens",
@@ -61,7 +62,7 @@ WIDE: Mapping[Key, str] = {"answer": "answer of --wide", "release": "column of -
 _MOST_UNUSED = 40
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp")
 """Categories of Unicode: controls, marks of format, ends of lines and of paragraphs."""
-_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,34 @@ class ColumnMap:
     @property
     def description(self) -> str:
         """What was guessed, for people: `id, question=user_input, references=reference_1 + reference_2`."""
-        shown = {key: self.paths[key].replace("\n", " + ") for key in self.guessed}
-        return ", ".join(key if key == path else f"{key}={path}" for key, path in shown.items())
+        columns = []
+        for key in self.guessed:
+            path = self.paths[key].replace("\n", " + ")
+            columns.append(key if key == path else f"{key}={path}")
+        return ", ".join(columns)
+
+    def paths_of(self, *keys: Key) -> list[str]:
+        """Return the paths of these keys; of all, if none is named."""
+        paths: list[str] = []
+        for key in keys or self.paths:
+            if key in self.paths:
+                paths += self.paths[key].split("\n")
+        return paths
+
+
+def paths_in(texts: Iterable[str]) -> list[str]:
+    """Return the paths in texts that have one in each line."""
+    return list(itertools.chain.from_iterable(text.split("\n") for text in texts))
+
+
+def names_in(records: Iterable[Iterable[str]]) -> list[str]:
+    """Return the names of the columns of records, in the order in which they come."""
+    return list(dict.fromkeys(itertools.chain.from_iterable(records)))
 
 
 def usual_names(*keys: Key) -> tuple[str, ...]:
     """The names by which columns of these keys are recognised."""
-    return tuple(name for key in keys for name in USUAL_NAMES.get(key, ()))
+    return tuple(itertools.chain.from_iterable(USUAL_NAMES.get(key, ()) for key in keys))
 
 
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
@@ -106,7 +128,7 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
             raise UserError(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
         if key == "references-as" and path not in _AS:
             raise UserError(f"--map {pair}: references are read as text, as list, or split at | or ; or lines")
-        if key in paths and key not in _SEVERAL:
+        if key in paths and key not in _WITH_SEVERAL_PATHS:
             raise UserError(f"--map {pair}: {key} is mapped twice, also to {paths[key]}; keep one of them")
         paths[key] = f"{paths[key]}\n{path}" if key in paths else path
     return paths
@@ -131,26 +153,26 @@ def complete(
         UserError: a mapped path or a slice is in none of the records, or a mapped score is a time without a unit.
     """
     # The columns that a format has made, and those that are mapped
-    columns = dict.fromkeys(name for record in records for name in record)
+    columns = names_in(records)
     by_format = [key for key in KEYS if made and key in columns]
-    filled = {name for record in records for name, cell in record.items() if cell not in (None, "", [])}
+    filled = _filled_columns(records)
     if "missing_because" in filled:
-        filled.add("answer")
+        filled.append("answer")
     needed = ("id", "release", "references", "answer")
     paths = {key: key for key in by_format if key in filled or key not in needed} | dict(mapped)
     references_as = paths.pop("references-as", "")
 
     # Each of them must be there
-    key_paths: list[tuple[str, str]] = [
-        (key, path) for key, key_lines in paths.items() for path in key_lines.split("\n")
-    ]
+    key_paths: list[tuple[str, str]] = []
+    for key, key_lines in paths.items():
+        key_paths += [(key, path) for path in key_lines.split("\n")]
     key_paths += [("slice", path) for path in slices if path not in reference_slices]
-    for key, path in key_paths:
+    for role, path in key_paths:
         if records and not any(is_there(record, path) for record in records):
             matches = difflib.get_close_matches(path, columns, 1, 0.8)
             hint = f"did you mean {matches[0]!r}? " if matches else ""
             raise UserError(
-                f"{source}: no column {path!r} (for {key}); {hint}the columns are {', '.join(sorted(columns))}"
+                f"{source}: no column {path!r} (for {role}); {hint}the columns are {', '.join(sorted(columns))}"
             )
 
     # The others are recognised by their names
@@ -166,7 +188,9 @@ def complete(
     if not references_as:
         spellings = {_spelling(text) for _, text in _texts_of(records, column_map, *_LISTS) if not is_blank(text)}
         are_lists = "texts" in spellings and spellings <= {"texts", "list", "shortened"}
-        references_as = "text" if made else "lists" if are_lists else "quoted"
+        references_as = "lists" if are_lists else "quoted"
+        if made:
+            references_as = "text"
     return replace(column_map, references_as=references_as)
 
 
@@ -183,13 +207,13 @@ def check_units(names: Iterable[str], source: str) -> None:
 
 def _texts_of(records: Iterable[Record], columns: ColumnMap, *keys: Key) -> Iterator[tuple[int, str]]:
     """Yield the texts of these keys among the records, with the number of the record (from 1)."""
+    paths = columns.paths_of(*keys)
     for number, record in enumerate(records, 1):
-        for key in keys:
-            for path in columns.paths[key].split("\n") if key in columns.paths else ():
-                # What cannot be read is refused with its row
-                with suppress(ValueError):
-                    if isinstance(text := value(record, path), str):
-                        yield number, text
+        for path in paths:
+            # What cannot be read is refused with its row
+            with suppress(ValueError):
+                if isinstance(text := value(record, path), str):
+                    yield number, text
 
 
 def _spelling(text: str) -> Literal["", "list", "texts", "shortened", "object", "broken"]:
@@ -225,51 +249,49 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
 
     # The columns that nothing is read from, with their cells
-    used = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
+    used = {*columns.paths_of(), *columns.slices}
     if made:
         scores = [record.get("scores") for record in records]
-        used |= {str(name) for cell in scores if isinstance(cell, Mapping) for name in cell}
-        used |= {"release_order", "response_filter"}
-    used |= {path_steps[0] for path in used if (path_steps := steps(path))}
-    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
-    unused = {name: [record.get(name) for record in records] for name in names if name not in used}
+        used.update(*(cell for cell in scores if isinstance(cell, Mapping)), ["release_order", "response_filter"])
+    used.update(*(steps(path)[:1] for path in used))
+    names = [name for name in _filled_columns(records) if name not in used]
+    unused = {name: [record.get(name) for record in records] for name in names}
 
     # Some may be right answers, labels, or answers
     references = []
     if "references" in columns.paths and not made:
         about_answers = re.compile("incorrect|wrong|correct$|correctness")
         for name, cells in unused.items():
-            is_right = _RIGHT.search(_plainly(name)) and not about_answers.search(_plainly(name))
-            if is_right and any(isinstance(cell, str | list) and cell for cell in cells):
+            has_references = _REFERENCE_NAMES.search(_plain_name(name)) and not about_answers.search(_plain_name(name))
+            if has_references and any(isinstance(cell, str | list) and cell for cell in cells):
                 references.append(name)
     if references:
-        all_references = [*columns.paths["references"].split("\n"), *references]
+        all_references = [*columns.paths_of("references"), *references]
         options = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in all_references)
         notes.append(f"not used: {', '.join(references)}; if these are right answers too, give {options}")
     labels = []
     for name, cells in unused.items():
         texts = {str(cell).strip().lower() for cell in cells if cell is not None} - {""}
-        if _plainly(name) in _LABELS and texts and texts <= _BOOLEANS:
+        if _plain_name(name) in _LABELS and texts and texts <= _BOOLEANS:
             labels.append(name)
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
+    wide = []
     if "answer" in columns.guessed and not made:
-        wide = wide_columns(records, used - {columns.paths.get("answer", "")})
-        if wide:
-            notes.append(
-                f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
-            )
+        wide = wide_columns(records, used - {columns.paths["answer"]})
+    if wide:
+        looks = f"{', '.join(wide)} look like the answers of one release each"
+        notes.append(f"{looks}; if they are, give {wide_option(wide)}")
 
     # The rest is named
     times = [name for name in unused if name.casefold() in NO_UNIT and not made]
     notes += [f"not used: {name}, a time without a unit; call the column latency_s or latency_ms" for name in times]
-    rest = [name for name in unused if name not in (*references, *labels, *times)]
+    unnamed = [name for name in unused if name not in (*references, *labels, *times)]
     if made:
         # A format may give a column by its own name beside the one that it is read as
-        rest = [name for name in rest if not all(_is_in_use(record, name, columns) for record in records)]
-    if rest:
-        more = f" and {len(rest) - _MOST_UNUSED} more" if len(rest) > _MOST_UNUSED else ""
-        notes.append(f"not used: {', '.join(rest[:_MOST_UNUSED])}{more}")
+        unnamed = [name for name in unnamed if not all(_is_in_use(record, name, columns) for record in records)]
+    if unnamed:
+        notes.append(f"not used: {listed(unnamed, _MOST_UNUSED)}")
 
     return [*notes, *_notes_on_references(columns, records, option)]
 
@@ -278,12 +300,13 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     """Say what users are to know of references that may be several."""
     notes = []
     # In a tenth of the records, there are brief texts between separators
-    texts = [(row, text) for row, text in _texts_of(records, columns, "references") if not is_blank(text)]
-    texts = [(row, text) for row, text in texts if not spells_list(text)]
+    texts = list(_texts_of(records, columns, "references"))
+    texts = [(row, text) for row, text in texts if not is_blank(text) and not spells_list(text)]
     for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
         separated = [(row, text) for row, text in texts if separator in text.strip()]
-        parts = [part.strip() for _, text in separated for part in text.strip().split(separator)]
-        if separated and len(separated) * 10 >= len(texts) and all(len(part) <= _LONGEST_PART for part in parts):
+        parts = itertools.chain.from_iterable(text.strip().split(separator) for _, text in separated)
+        are_brief = all(len(part.strip()) <= _LONGEST_PART for part in parts)
+        if separated and are_brief and len(separated) * 10 >= len(texts):
             row, text = separated[0]
             notes.append(
                 f"references that may be several are read as one text (row {row}: {_short(text)!r}); {option} "
@@ -294,12 +317,12 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
         return notes
 
     # The first text of each spelling
-    first: dict[str, tuple[int, str]] = {}
+    first_by_spelling: dict[str, tuple[int, str]] = {}
     for row, text in _texts_of(records, columns, *_LISTS):
         spelling = _spelling(text).replace("texts", "list" if columns.references_as == "text" else "texts")
-        first.setdefault(spelling, (row, text))
-    if "texts" in first:
-        row, text = first["texts"]
+        first_by_spelling.setdefault(spelling, (row, text))
+    if "texts" in first_by_spelling:
+        row, text = first_by_spelling["texts"]
         # What cannot be read is refused with its row
         with suppress(ValueError):
             read_as = " and ".join(map(repr, as_texts(text))) or "no reference"
@@ -315,7 +338,7 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
     }
     if not any(_spelling(text) == "object" for _, text in _texts_of(records, columns, "answer")):
         remedies["object"] = f"{option} references=COLUMN.KEY reads what is in it"
-    for kind, (row, text) in first.items():
+    for kind, (row, text) in first_by_spelling.items():
         if kind in remedies:
             noun = "an object" if kind == "object" else "a list"
             notes.append(
@@ -326,12 +349,12 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
     """Tell whether a cell has nothing but what the record has at one of the paths."""
-    used = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
-    items = [item for cell in used if isinstance(cell, list) for item in cell]
-    return record.get(name) in (None, *used, *items)
+    used_cells = [record.get(path) for path in columns.paths_of()]
+    members = itertools.chain(*(cell for cell in used_cells if isinstance(cell, list)))
+    return record.get(name) in (None, *used_cells, *members)
 
 
-def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts: bool = False) -> list[str]:
+def wide_columns(records: Sequence[Record], used: Collection[str], *, by_texts: bool = False) -> list[str]:
     """Find columns that each seem to have the answers of one release: named after models, or each an "answer".
 
     With `by_texts`, if there are no such names, all columns that have texts and not only numbers.
@@ -346,19 +369,19 @@ def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts:
     ['v1 (prod)', 'v2']
     """
     # Columns with texts that are not about answers or references
-    excluded = re.compile(f"{_RIGHT.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$")
-    names = dict.fromkeys(name for record in records for name in record if name not in taken)
-    names_left = [name for name in names if not excluded.search(_plainly(name))]
-    names_left = [name for name in names_left if any(isinstance(record.get(name), str) for record in records)]
+    excluded = re.compile(f"{_REFERENCE_NAMES.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$")
+    texts = {}
+    for name in names_in(records):
+        cells = [record.get(name) for record in records]
+        has_text = any(isinstance(cell, str) for cell in cells)
+        if has_text and name not in used and not excluded.search(_plain_name(name)):
+            texts[name] = " ".join(str(cell or "") for cell in cells)
 
     # Several of the first kind that there is
-    of_models = [name for name in names_left if _MODELS.search(name.casefold())]
-    answers = [name for name in names_left if _ANSWERS.search(_plainly(name))]
-    texts = []
-    for name in names_left if by_texts else ():
-        if any(re.search(r"[^\W\d]", str(record.get(name) or "")) for record in records):
-            texts.append(name)
-    return next((columns for columns in (of_models, answers, texts) if len(columns) > 1), [])
+    of_models = [name for name in texts if _MODELS.search(name.casefold())]
+    answers = [name for name in texts if _ANSWERS.search(_plain_name(name))]
+    in_words = [name for name, text in texts.items() if by_texts and re.search(r"[^\W\d]", text)]
+    return next((names for names in (of_models, answers, in_words) if len(names) > 1), [])
 
 
 def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
@@ -368,9 +391,8 @@ def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
     >>> [tells_questions_apart(name, columns) for name in ("review", "answer", "latency_ms")]
     [True, False, False]
     """
-    used = {path for paths in columns.paths.values() for path in paths.split("\n")}
-    plain = _plainly(name)
-    return name not in used and not (_MEASURES.search(plain) or _ANSWERS.search(plain) or _MODELS.search(plain))
+    about_answers = f"{_MEASURES.pattern}|{_ANSWERS.pattern}|{_MODELS.pattern}"
+    return name not in columns.paths_of() and not re.search(about_answers, _plain_name(name))
 
 
 def wide_option(names: Iterable[str]) -> str:
@@ -382,69 +404,74 @@ def wide_option(names: Iterable[str]) -> str:
     return f"--wide {shlex.quote(','.join(names))}"
 
 
+def _filled_columns(records: Iterable[Record]) -> list[str]:
+    """Return the names of the columns that have a cell with anything in it."""
+    return names_in([name for name, cell in record.items() if cell not in (None, "", [])] for record in records)
+
+
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
 
 
 def _recognised(paths: Mapping[Key, str], columns: Collection[str], by_format: Collection[Key] = ()) -> dict[Key, str]:
     """Recognise the columns of keys that have no path yet, and that no format has given, by their usual names."""
-    by_name = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
+    column_by_name = {_plain_name(name): name for name in reversed(list(columns))} | {name: name for name in columns}
     recognised: dict[Key, str] = {}
     for key, usual in USUAL_NAMES.items():
-        used = {path for key_lines in paths.values() for path in key_lines.split("\n")} | {*recognised.values()}
-        candidates = (_columns_named(name, by_name, used, numbered=key in _LISTS) for name in usual)
-        path = next(filter(None, candidates), None)
-        if key not in paths and key not in by_format and path is not None:
-            recognised[key] = path
+        used = {*paths_in(paths.values()), *recognised.values()}
+        for name in usual if key not in (*paths, *by_format) else ():
+            candidates = [column_by_name.get(name, column_by_name.get(_plain_name(name)))]
+            if key in _LISTS:
+                # Also `reference_2` and the like, in the order of their numbers
+                numbered = re.compile(rf"{_plain_name(name)}([0-9]{{1,2}})")
+                column_by_number = {
+                    int(match[1]): column_by_name[match[0]]
+                    for match in map(numbered.fullmatch, column_by_name)
+                    if match
+                }
+                candidates += [column_by_number[number] for number in sorted(column_by_number)]
+            if unused := dict.fromkeys(column for column in candidates if column and column not in used):
+                recognised[key] = "\n".join(unused)
+                break
     return recognised
 
 
-def _columns_named(name: str, by_name: Mapping[str, str], used: Collection[str], *, numbered: bool) -> str:
-    """Return the column of a usual name; where `numbered`, also `reference_2` and the like, one in each line."""
-    plain = _plainly(name)
-    columns = [by_name.get(name, by_name.get(plain, ""))]
-    if numbered:
-        matches = [(other, re.fullmatch(rf"{plain}([0-9]{{1,2}})", other)) for other in by_name]
-        by_number = {int(match[1]): by_name[other] for other, match in matches if match}
-        columns += [by_number[number] for number in sorted(by_number)]
-    return "\n".join(dict.fromkeys(column for column in columns if column and column not in used))
-
-
-def columns_in(record: Record, usual: ColumnMap) -> ColumnMap:
-    """Return the columns of one record.
+def columns_in(names: Collection[str], usual: ColumnMap) -> ColumnMap:
+    """Return the columns of a record with these names.
 
     Where it lacks one that was guessed, or has one that none had before, they have its own names.
 
     >>> usual = ColumnMap({"answer": "response"}, (), ("answer",))
-    >>> columns_in({"output": "Paris", "reference": "Paris"}, usual).paths
+    >>> columns_in(["output", "reference"], usual).paths
     {'answer': 'output', 'references': 'reference'}
     """
-    kept = {
-        key: path
-        for key, path in usual.paths.items()
-        if key not in usual.guessed or any(name in record for name in path.split("\n"))
-    }
-    own = _recognised(kept, record)
-    if not own:
+    usual_paths = {}
+    for key, path in usual.paths.items():
+        if key not in usual.guessed or not {*names}.isdisjoint(path.split("\n")):
+            usual_paths[key] = path
+    recognised = _recognised(usual_paths, names)
+    if not recognised:
         return usual
-    return replace(usual, paths={**usual.paths, **own}, guessed=tuple(dict.fromkeys((*usual.guessed, *own))))
+    return replace(
+        usual, paths={**usual.paths, **recognised}, guessed=tuple(dict.fromkeys((*usual.guessed, *recognised)))
+    )
 
 
-def _plainly(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return the name of a column without regard to case, blanks, underscores, hyphens and marks at its end.
 
-    >>> _plainly("Ground Truth:"), _plainly("expectedOutput"), _plainly("expected_output")
+    >>> _plain_name("Ground Truth:"), _plain_name("expectedOutput"), _plain_name("expected_output")
     ('groundtruth', 'expectedoutput', 'expectedoutput')
     """
     return re.sub(r"[\s_-]+|[.:?*]+\s*$", "", name).casefold()
 
 
-_USUAL = frozenset(_plainly(name) for names in USUAL_NAMES.values() for name in names)
+_USUAL = frozenset(map(_plain_name, itertools.chain(*USUAL_NAMES.values())))
 
 
 def is_usual(name: str) -> bool:
     """Whether a column of this name is recognised."""
-    return _plainly(name) in _USUAL
+    return _plain_name(name) in _USUAL
 
 
 def column_name(text: str) -> str:
@@ -466,10 +493,10 @@ def is_row(cells: Sequence[Any], names: Sequence[str], file: object) -> bool:
         UserError: they are the names in another order, so that the rows below have other columns.
     """
     if column_name(str(cells[0])) in names:
-        again = [column_name(str(cell)) for cell in cells]
-        if again == names:
+        column_names = [column_name(str(cell)) for cell in cells]
+        if column_names == names:
             return False
-        if {*again} == {*names}:
+        if {*column_names} == {*names}:
             raise UserError(f"{file}: the columns are named again, in another order; make two files of it")
     return not all(re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells if cell)
 
@@ -480,16 +507,16 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
     >>> header_at([["Results of March"], [], ["id", "answer"], ["1", "Paris"]])
     2
     """
-    most = 0
+    max_filled = 0
     for index, cells in enumerate(rows):
         filled = [cell for cell in cells if cell.strip()]
         if sum(map(is_usual, filled)) > 1:
-            return index if len(filled) > most else 0
-        most = max(most, len(filled))
+            return index if len(filled) > max_filled else 0
+        max_filled = max(max_filled, len(filled))
     return 0
 
 
-def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tuple[str, str]:
+def suggested(key: Key, records: Sequence[Record], used: Collection[str]) -> tuple[str, str]:
     """List the columns of the first `records`, and find the one that is most likely `key`: COLUMN where none is.
 
     >>> suggested("answer", [{"id": 1, "model_answer": "x", "note": ""}], ["id"])
@@ -497,25 +524,31 @@ def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tu
     >>> suggested("answer", [{"Reference Answer": "x", "Model": "y", "Answer text": "x"}], [])[1]
     'Answer text'
     """
-    names = list(dict.fromkeys(path for record in records for path in _paths(record)))
-    by_plain_name = {_plainly(name): name for name in names if name not in taken}
-    usual = [_plainly(name) for name in usual_names(key)]
     # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one
-    excluded = [_GIVEN] if key == "references" else [_RIGHT]
+    excluded = (_INPUT_NAMES if key == "references" else _REFERENCE_NAMES).pattern
     if key == "answer":
-        excluded.append(re.compile("input|messages"))
-    candidates = [plain for plain in by_plain_name if not any(pattern.search(plain) for pattern in excluded)]
+        excluded += "|input|messages"
+    names = names_in(map(_paths, records))
+    by_plain_name = {_plain_name(name): name for name in names if name not in used}
+    candidates = [plain for plain in by_plain_name if not re.search(excluded, plain)]
+
+    # Names with a usual one in them, then those that are spelled much like one, then the only one
+    usual = list(map(_plain_name, usual_names(key)))
     likely = [plain for plain in candidates if any(name in plain for name in usual if len(name) > 4)]
-    likely += [match for name in usual for match in difflib.get_close_matches(name, candidates, 1, 0.75)]
-    if not likely and len(candidates) == 1:
-        likely = candidates
+    for name in usual:
+        likely += difflib.get_close_matches(name, candidates, 1, 0.75)
+    if len(candidates) == 1:
+        likely += candidates
     return ", ".join(names), by_plain_name[likely[0]] if likely else "COLUMN"
 
 
 def _paths(record: Record) -> Iterator[str]:
     """Yield the columns of a record, and what is in the objects among them."""
     for name, cell in record.items():
-        yield from (f"{name}.{key}" for key in cell) if isinstance(cell, Mapping) and cell else (name,)
+        if isinstance(cell, Mapping) and cell:
+            yield from (f"{name}.{key}" for key in cell)
+        else:
+            yield name
 
 
 def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Iterator[Record]:
@@ -524,7 +557,8 @@ def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Ite
     >>> list(with_other_columns([{"a": 1}, {"a": 2}, {"a": {"b": 1}}, {"c": 1}], ["a.b"]))
     [{'a': 1}, {'a': {'b': 1}}, {'c': 1}]
     """
-    names, missing_paths = set[str](), set(paths)
+    names = set[str]()
+    missing_paths = set(paths)
     for record in records:
         if new_paths := {path for path in missing_paths if is_there(record, path, but_null=True)}:
             missing_paths -= new_paths
@@ -565,8 +599,8 @@ def lookup(record: Record, path: str) -> Any:
         if isinstance(current, list):
             if path_steps[start].isdecimal() and int(path_steps[start]) < len(current):
                 values[start + 1] = current[int(path_steps[start])]
-            attributes = [item for item in current if isinstance(item, Mapping) and item.keys() == {"key", "value"}]
-            current = {item["key"]: _plain(item["value"]) for item in attributes if isinstance(item["key"], str)}
+            attributes = [pair for pair in current if isinstance(pair, Mapping) and pair.keys() == {"key", "value"}]
+            current = {pair["key"]: _plain(pair["value"]) for pair in attributes if isinstance(pair["key"], str)}
         # A name may be made of several steps
         if isinstance(current, Mapping):
             for end in range(start + 1, len(path_steps) + 1):
@@ -626,6 +660,9 @@ def as_text(cell: Any) -> str | None:
 
     An object with a single text in it is that text (`{"content": "Paris"}`).
 
+    >>> as_text(5.0), as_text(2.5), as_text(0.10000000149011612), as_text(0.1 + 0.2)
+    ('5', '2.5', '0.1', '0.30000000000000004')
+
     Raises:
         ValueError: a list or an object that is not one text.
     """
@@ -635,7 +672,14 @@ def as_text(cell: Any) -> str | None:
         return "true" if cell else "false"
     if isinstance(cell, float):
         # NaN is how pandas writes "nothing"
-        return None if math.isnan(cell) else _number_text(cell)
+        if math.isnan(cell):
+            return None
+        import numpy as np
+
+        # People would not write 5.0 for 5, nor the digits that 32 bits add: a number with so many of them that fits
+        # 32 bits has hardly ever been another one; longer ones have exponents
+        short = np.float32(cell) if 15 < len(str(cell)) < 22 else cell
+        return str(short if float(short) == cell else cell).removesuffix(".0")
     if isinstance(cell, Mapping):
         if len(cell) == 1 and isinstance(text := next(iter(cell.values())), str):
             return text
@@ -648,19 +692,6 @@ def as_text(cell: Any) -> str | None:
         raise ValueError(f"is not known: {cell.reason}")
     # Tables have dates as times
     return str(cell).removesuffix(" 00:00:00")
-
-
-def _number_text(number: float) -> str:
-    """A number of a table as people write it, who would not have 5.0 for 5, nor the digits that 32 bits add.
-
-    >>> _number_text(5.0), _number_text(2.5), _number_text(0.10000000149011612), _number_text(0.1 + 0.2)
-    ('5', '2.5', '0.1', '0.30000000000000004')
-    """
-    import numpy as np
-
-    # A number of so many digits that fits 32 bits has hardly ever been another one; longer ones have exponents
-    short = np.float32(number) if 15 < len(str(number)) < 22 else number
-    return str(short if float(short) == number else number).removesuffix(".0")
 
 
 def repeat_of(text: str | None) -> str:
@@ -686,13 +717,14 @@ def as_texts(cell: Any, spelled_as: str = "list") -> list[str]:
         ValueError: an item is not a text, or an object in it has a key twice.
     """
     if isinstance(cell, str) and spelled_as in _SEPARATORS:
-        return [part.strip() for part in cell.split(_SEPARATORS[spelled_as]) if part.strip()]
+        return [part for part in map(str.strip, cell.split(_SEPARATORS[spelled_as])) if part]
     if isinstance(cell, str) and spells_list(cell) and spelled_as != "text":
         # A list that is not of texts stays one text, unless it is asked for
-        items = as_list(cell)
-        cell = items if spelled_as in ("list", "lists") or _are_texts(cell, items) else cell
-    items = cell if isinstance(cell, (list, tuple, set)) else [cell]
-    return [text for item in items if (text := as_text(item)) is not None]
+        texts = spelled(cell)
+        if isinstance(texts, list) and (spelled_as in ("list", "lists") or _are_texts(cell, texts)):
+            cell = texts
+    texts = cell if isinstance(cell, (list, tuple, set)) else [cell]
+    return [text for text in map(as_text, texts) if text is not None]
 
 
 def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
@@ -734,14 +766,16 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
     """
     spelled_as = columns.references_as if key in _LISTS else "list"
     texts: list[str] = []
-    paths = columns.paths[key].split("\n") if key in columns.paths else []
+    paths = columns.paths_of(key)
     for path in paths:
         try:
             texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
         except ValueError as error:
             raise ValueError(f"{key} ({path}) {error}") from error
     # Of several columns, most rows fill in only some
-    return tuple(texts if len(paths) < 2 else (text for text in texts if not is_blank(text)))
+    if len(paths) > 1:
+        texts = [text for text in texts if not is_blank(text)]
+    return tuple(texts)
 
 
 @lru_cache(maxsize=1_000)
@@ -755,17 +789,13 @@ def release_name(text: str) -> str:
     ('gpt-4', 2, 1)
     """
     name = unicodedata.normalize("NFC", text.strip())
-    if hidden := next((one for one in name if unicodedata.category(one) in _HIDDEN), ""):
-        raise ValueError(f"the release {name!r} has a character that cannot be seen, U+{ord(hidden):04X}; remove it")
+    for char in name:
+        if unicodedata.category(char) in _HIDDEN:
+            raise ValueError(f"the release {name!r} has a character that cannot be seen, U+{ord(char):04X}; remove it")
     return name
 
 
 def clean(text: str | None) -> str | None:
     """Lone surrogates, which no file format can hold, become U+FFFD for validation to find."""
-    if text is None or text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    # Most texts are printable, and no text with a surrogate is
+    return text if text is None or text.isascii() or text.isprintable() else storable(text)

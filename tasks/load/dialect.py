@@ -27,7 +27,9 @@ _WINDOW_LINES = 50
 """Lines after a broken one that are tried, to find where the next record begins."""
 _MIN_BROKEN = 3
 """Records with broken quotes, from which on they may outweigh the sound ones."""
-_CR, _QUOTE, _BACKSLASH = "\udc0d", "\udc22", "\udc5c"
+_CR = "\udc0d"
+_QUOTE = "\udc22"
+_BACKSLASH = "\udc5c"
 """What stands for characters that Python's csv would take for syntax. No decoded text has them."""
 _BROKEN_QUOTE = 'a quote is not closed, or one within quotes is not doubled; write "" for it'
 _TOO_LONG = "a row is longer than 16 MiB; shorten it, or write it as JSON Lines or Parquet"
@@ -85,12 +87,14 @@ class RecordReader:
         self._has_marks = False
         backslash = "\\" if dialect.escapes_backslashes else "\\\\"
         self._marks = str.maketrans({_CR: "\r", _QUOTE: '"', _BACKSLASH: backslash})
-        delimiter, quote = re.escape(dialect.delimiter), re.escape(dialect.quote)
+        delimiter = re.escape(dialect.delimiter)
+        quote = re.escape(dialect.quote)
         blanks = " *" if dialect.skips_blanks else ""
         self._opening = re.compile(f"(?:^|{delimiter}){blanks}{quote}")
-        plain, end = f"[^{quote}{delimiter}\r\n]*+", "(?:\r?\n|\r|$)"
-        self._sound_field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|{plain})"
-        self._separator, self._end = delimiter, end
+        end = "(?:\r?\n|\r|$)"
+        sound_field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|[^{quote}{delimiter}\r\n]*+)"
+        self._sound_record = f"{sound_field}(?:{delimiter}{sound_field}){{N}}{end}"
+        """A pattern, in which N stands for the number of the other fields."""
         # A quote that is followed by more text is text, to find the end of a broken record
         text = f"(?:[^{quote}]|{quote}{quote}|{quote}(?!{delimiter}|{end}))*+"
         field = f"(?:{blanks}{quote}{text}{quote}|[^{delimiter}\r\n]*+)"
@@ -105,9 +109,9 @@ class RecordReader:
         while self._lines or self._take(_BATCH_LINES):
             odd_fields, n_used = yield from self._sound_records()
             # Quotes that are open where the lines at hand end may be closed further on
-            is_open = odd_fields is None and n_used == len(self._lines) > 0
-            n_chars = sum(map(len, self._lines)) if is_open else 0
-            if is_open and n_chars < _MAX_RECORD_CHARS and self._take(max(n_used, _BATCH_LINES)):
+            has_open_quote = odd_fields is None and n_used == len(self._lines) > 0
+            n_chars = sum(map(len, self._lines)) if has_open_quote else 0
+            if has_open_quote and n_chars < _MAX_RECORD_CHARS and self._take(max(n_used, _BATCH_LINES)):
                 continue
             if self._lines:
                 yield self._bad_record(odd_fields, n_used)
@@ -139,9 +143,13 @@ class RecordReader:
 
     def _sound_records(self) -> Generator[list[str], None, tuple[list[str] | None, int]]:
         """Yield records up to one that is not sound; return its fields, if it has any, and how many lines it has."""
-        lines, delimiter, quote = self._lines, self._dialect.delimiter, self._dialect.quote
-        opening, escaped_quote = delimiter + quote, quote + quote
-        n_columns, has_marks = self._n_columns, self._has_marks
+        lines = self._lines
+        delimiter = self._dialect.delimiter
+        quote = self._dialect.quote
+        opening = delimiter + quote
+        escaped_quote = quote + quote
+        n_columns = self._n_columns
+        has_marks = self._has_marks
         reader = csv.reader(
             lines,
             delimiter=delimiter,
@@ -149,7 +157,8 @@ class RecordReader:
             skipinitialspace=self._dialect.skips_blanks,
             strict=True,
         )
-        n_done, fields = 0, None
+        n_done = 0
+        fields = None
         try:
             for fields in reader:
                 n_used = reader.line_num - n_done
@@ -159,7 +168,7 @@ class RecordReader:
                     continue
                 if len(fields) != n_columns and n_columns:
                     # Delimiters at the end of a line are no fields
-                    if not fields[:n_columns][n_columns - 1 :] or any(fields[n_columns:]):
+                    if len(fields) < n_columns or any(fields[n_columns:]):
                         break
                     del fields[n_columns:]
                 if not n_columns:
@@ -181,14 +190,16 @@ class RecordReader:
             else:
                 n_used = 0
         except csv.Error:
-            fields, n_used = None, reader.line_num - n_done
+            fields = None
+            n_used = reader.line_num - n_done
         self.n_lines += n_done
         del lines[:n_done]
         return fields, n_used
 
     def _weigh_line_breaks(self, lines: list[str], line_number: int) -> None:
         """Note whether each line of a sound record would be a record if quotes were text."""
-        delimiter, quote = self._dialect.delimiter, self._dialect.quote
+        delimiter = self._dialect.delimiter
+        quote = self._dialect.quote
         are_records = {line.count(delimiter) for line in lines} == {self._n_columns - 1}
         ids = [line.partition(delimiter)[0] for line in lines]
         is_unlikely_text = self._n_columns > 2 or delimiter == "\t"
@@ -237,19 +248,12 @@ class RecordReader:
 
     def _are_mostly_sound(self, text: str) -> bool:
         """Tell whether a sound record begins a text, and most of it belongs to such ones."""
-        fields = f"(?:{self._separator}{self._sound_field}){{{self._n_columns - 1}}}"
-        sound = re.compile(f"{self._sound_field}{fields}{self._end}")
-        n_sound_chars = position = 0
-        while position < len(text):
-            record = sound.match(text, position)
-            if record is None and not position:
-                return False
-            end = text.find(self._dialect.newline, position) + 1 or len(text)
-            if record is not None:
-                n_sound_chars += len(record[0])
-                end = record.end()
-            position = end
-        return n_sound_chars * 2 > len(text)
+        sound = self._sound_record.replace("{N}", f"{{{self._n_columns - 1}}}")
+        if not re.match(sound, text):
+            return False
+        newline = self._dialect.newline
+        matches = re.finditer(f"(?P<sound>{sound})|[^{newline}]*{newline}?", text)
+        return sum(len(match["sound"] or "") for match in matches) * 2 > len(text)
 
 
 def title_lines(file: Path) -> list[str]:
@@ -266,7 +270,7 @@ def find_dialect(file: Path) -> Dialect:
     """
     # The names of the columns tell the delimiter, unless Excel's first line does
     lines, excel_delimiter, n_skipped = _beginning(file)
-    first_end = re.search(r"\r\n|[\r\n]", "".join(lines))
+    first_end = re.search(r"\r\n?|\n", "".join(lines))
     newline = "\r" if first_end and first_end[0] == "\r" else "\n"
     header = next((line for line in lines[n_skipped:] if line.strip()), "")
 
@@ -296,9 +300,11 @@ def _beginning(file: Path) -> tuple[list[str], str, int]:
         lines = list(itertools.islice(iter(lambda: text.readline(_MAX_HEADER_CHARS), ""), _MAX_TITLE_LINES + 1))
     excel_line = re.match(r'"?sep=(.)"?[,;\t]*\s*$', lines[0] if lines else "", re.IGNORECASE)
     excel_delimiter = excel_line[1] if excel_line else ""
-    rest = lines[len(excel_delimiter) :]
-    cut_by_each = ([next(csv.reader([line], delimiter=mark), []) for line in rest] for mark in DELIMITERS)
-    return lines, excel_delimiter, len(excel_delimiter) + max(map(header_at, cut_by_each))
+    header_lines = lines[len(excel_delimiter) :]
+    fields_by_delimiter = (
+        [next(csv.reader([line], delimiter=mark), []) for line in header_lines] for mark in DELIMITERS
+    )
+    return lines, excel_delimiter, len(excel_delimiter) + max(map(header_at, fields_by_delimiter))
 
 
 def _likely_delimiters(header: str) -> str:
@@ -321,7 +327,8 @@ def _n_bad(file: Path, dialect: Dialect) -> int:
 
 def _signs(file: Path, dialect: Dialect) -> set[str]:
     """Return what is anywhere in a file that tells how it quotes."""
-    delimiter, newline = dialect.delimiter, dialect.newline
+    delimiter = dialect.delimiter
+    newline = dialect.newline
     texts = {
         f'{delimiter}"': "quote",
         f'{newline}"': "quote",
@@ -330,7 +337,8 @@ def _signs(file: Path, dialect: Dialect) -> set[str]:
         f'{delimiter} "': "blank before quote",
         '\\"': "backslash before quote",
     }
-    signs, overlap = set(), newline
+    signs = set()
+    overlap = newline
     with dialect.open(file) as content:
         while chunk := content.read(_CHUNK_CHARS):
             chunk = overlap + chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -35,24 +36,28 @@ def given(record: Record) -> dict[str, float]:
     >>> given({"metricsData": [{"name": "Exact Match", "score": 0.0}], "feedback.tone": "0.5", "toxicity/v1/score": 1})
     {'exact_match': 0.0, 'tone': 0.5, 'toxicity': 1.0}
     """
-    found: dict[str, float] = {}
+    # Scores where tools write several
+    numbers: dict[str, float] = {}
     for name, paths in _TABLE["scores"].items():
         for path in paths:
-            found |= {slug(one): number for one, number in _numbers(name, _at(record, path)) if one}
-    for column, cell in record.items():
-        if (matched := _FLAT.fullmatch(column)) and (number := as_number(cell)) is not None:
-            found[slug(matched[1] or matched[2])] = number
-    names = record.get("metrics")
-    for name in names if isinstance(names, list) else ():
-        if isinstance(name, str) and (number := as_number(record.get(name))) is not None:
-            found[slug(name)] = number
-    # What the answer took, from the first place that says it
+            numbers |= {slug(score): number for score, number in _numbers(name, _content_at(record, path)) if score}
+
+    # Columns that are one score each, by the form of their name or because the record lists them
+    columns = [(match[0], match[1] or match[2]) for match in map(_FLAT.fullmatch, record) if match]
+    metrics = record.get("metrics")
+    if isinstance(metrics, list):
+        columns += [(name, name) for name in metrics if isinstance(name, str)]
+    for column, score in columns:
+        if (number := as_number(record.get(column))) is not None:
+            numbers[slug(score)] = number
+
+    # What the answer took, from the first path that says it
     for name, paths in USAGE.items():
         for path, factor in paths.items():
-            if (number := as_number(_at(record, path))) is not None:
-                found[name] = number * factor
+            if (number := as_number(_content_at(record, path))) is not None:
+                numbers[name] = number * factor
                 break
-    return found
+    return numbers
 
 
 def is_given(column: str) -> bool:
@@ -70,11 +75,11 @@ def names_of_scores(record: Record) -> set[str]:
     >>> sorted(names_of_scores({"metrics": ["bleu"], "bleu": 0.5, "latency": 2, "id": 7}))
     ['bleu', 'latency', 'metrics']
     """
-    listed = record.get("metrics")
-    heads = {path.split(".", 1)[0] for paths in (*_TABLE["scores"].values(), *USAGE.values()) for path in paths}
-    heads.add("metrics")
-    if isinstance(listed, list):
-        heads.update(map(str, listed))
+    paths = itertools.chain(*_TABLE["scores"].values(), *USAGE.values())
+    heads = {"metrics", *(path.split(".", 1)[0] for path in paths)}
+    metrics = record.get("metrics")
+    if isinstance(metrics, list):
+        heads.update(map(str, metrics))
     return {name for name in record if name in heads or is_given(name)}
 
 
@@ -84,20 +89,18 @@ def given_at(record: Record, path: str) -> dict[str, float]:
     >>> given_at({"Accuracy": "0.5", "latency_ms": 20}, "Accuracy"), given_at({"latency_ms": 20}, "latency_ms")
     ({'given.accuracy': 0.5}, {'latency.seconds': 0.02})
     """
-    found = _at(record, path)
-    usage = next((name for name, paths in USAGE.items() if path in paths), "")
-    if usage:
-        number = as_number(found)
-        return {} if number is None else {usage: number * USAGE[usage][path]}
-    if isinstance(found, Mapping):
-        return {_named(one): number for one, number in _numbers("", found)}
-    return {f"{GIVEN}.{slug(path)}": number for _, number in _numbers(path, found)}
-
-
-def _named(name: str) -> str:
-    """METRIC.FIELD, as names of metrics and fields are."""
-    metric, dot, field = name.partition(".")
-    return f"{slug(metric)}.{slug(field)}" if dot else f"{GIVEN}.{slug(name)}"
+    content = _content_at(record, path)
+    for name, paths in USAGE.items():
+        if path in paths:
+            number = as_number(content)
+            return {} if number is None else {name: number * paths[path]}
+    if not isinstance(content, Mapping):
+        return {f"{GIVEN}.{slug(path)}": number for _, number in _numbers(path, content)}
+    scores = {}
+    for name, number in _numbers("", content):
+        metric, dot, field = name.partition(".")
+        scores[f"{slug(metric)}.{slug(field)}" if dot else f"{GIVEN}.{slug(name)}"] = number
+    return scores
 
 
 def slug(name: str) -> str:
@@ -106,50 +109,49 @@ def slug(name: str) -> str:
     >>> slug("namedScores"), slug("Exact Match"), slug("f1_score.f1_score"), slug("3-gram")
     ('named_scores', 'exact_match', 'f1_score', 'n3_gram')
     """
-    first, _, last = name.rpartition(".")
-    name = last if first == last else name
+    prefix, _, suffix = name.rpartition(".")
+    name = suffix if prefix == suffix else name
     text = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")[:60]
     return text if text[:1].isalpha() else f"n{text}"
 
 
-def as_number(found: Any) -> float | None:
+def as_number(cell: Any) -> float | None:
     """A number, or a word that stands for one; None for anything else.
 
     >>> as_number("C"), as_number("0.50"), as_number(True), as_number("nice"), as_number(float("nan"))
     (1.0, 0.5, 1.0, None, None)
     """
-    if isinstance(found, ShownNumber):
-        found = found.number
-    if isinstance(found, str):
-        word = found.strip().lower()
-        if word in _TABLE["words"]:
-            return float(_TABLE["words"][word])
+    if isinstance(cell, ShownNumber):
+        cell = cell.number
+    if isinstance(cell, str):
+        word = cell.strip().lower()
         try:
-            found = float(word)
+            cell = float(_TABLE["words"].get(word, word))
         except ValueError:
             return None
-    return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else None
 
 
-def _numbers(name: str, found: Any) -> Iterator[tuple[str, float]]:
-    """The numbers in what a tool keeps under a name; those in objects and lists have names of their own."""
-    if isinstance(found, list):
-        for one in found:
-            own = next((one[key] for key in _TABLE["names"] if one.get(key)), "") if isinstance(one, Mapping) else ""
-            yield from _numbers(str(own), _value(one)) if own else ()
-    elif isinstance(found, Mapping) and name and (one := _value(found)) is not None:
-        yield from _numbers(name, one)
-    elif isinstance(found, Mapping):
-        for key, one in found.items():
-            yield from _numbers(f"{name}_{key}" if name else str(key), one)
-    elif name and (number := as_number(found)) is not None:
+def _numbers(name: str, content: Any) -> Iterator[tuple[str, float]]:
+    """Yield the numbers in what a tool keeps under a name; those in objects and lists have names of their own."""
+    if isinstance(content, list):
+        for score in content:
+            names = [score[key] for key in _TABLE["names"] if score.get(key)] if isinstance(score, Mapping) else []
+            if names:
+                yield from _numbers(str(names[0]), _value(score))
+    elif isinstance(content, Mapping) and name and (number := _value(content)) is not None:
+        yield from _numbers(name, number)
+    elif isinstance(content, Mapping):
+        for key, score in content.items():
+            yield from _numbers(f"{name}_{key}" if name else str(key), score)
+    elif name and (number := as_number(content)) is not None:
         yield name, number
 
 
-def _value(found: Mapping[str, Any]) -> Any:
-    return next((one for path in _TABLE["values"] if (one := _at(found, path)) is not None), None)
+def _value(score: Mapping[str, Any]) -> Any:
+    return next((cell for path in _TABLE["values"] if (cell := _content_at(score, path)) is not None), None)
 
 
-def _at(record: Record, path: str) -> Any:
-    found = value(record, path)
-    return as_json(found) if isinstance(found, str) and found.lstrip()[:1] in ("{", "[") else found
+def _content_at(record: Record, path: str) -> Any:
+    cell = value(record, path)
+    return as_json(cell) if isinstance(cell, str) and cell.lstrip()[:1] in ("{", "[") else cell

@@ -6,8 +6,9 @@ import gc
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from answerkey.tasks.load.columns import (
     clean,
     columns_in,
     complete,
+    names_in,
     notes_on,
     release_name,
     repeat_of,
@@ -40,7 +42,6 @@ from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Rea
 from answerkey.tasks.load.given import as_number, given_at
 from answerkey.tasks.load.references import (
     Reference,
-    ReferenceJoin,
     ReferenceTable,
     sample_fields,
 )
@@ -50,11 +51,12 @@ from answerkey.tasks.load.sources import Contents, called, files_of, read, relea
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 
-STAGED, REJECTS = "staged.parquet", "rejects.parquet"
+STAGED = "staged.parquet"
+REJECTS = "rejects.parquet"
 """The files with the rows that could be read, and with those that could not, in the folder of a run."""
 
 _BATCH = 5_000
-_TAKEN = (".", "..", "index.html", "_data-docs")
+_RESERVED_NAMES = (".", "..", "index.html", "_data-docs")
 """What no data set may be called: its pages have a folder of its name."""
 _MOST_RELEASES = 1_000
 """Names of releases that are kept in memory."""
@@ -104,6 +106,11 @@ class Source:
         return {name: self.paths.get(COLUMN, name) if name == COLUMN else name for name in names}
 
     @property
+    def other_paths(self) -> tuple[str, ...]:
+        """Paths that no key is for: of slices and of other columns."""
+        return (*self.slices, *self.column_paths.values())
+
+    @property
     def chosen(self) -> str:
         """The format, if it need not be recognised: who says where answers and references are has said it too."""
         return self.format or (PLAIN.name if self.wide or {"answer", "references"} <= self.paths.keys() else "")
@@ -138,7 +145,7 @@ def dataset_name(source: Source) -> str:
     name = source.dataset or re.sub(r"[^\w.-]+", "-", stem(file)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
-    if name in _TAKEN:
+    if name in _RESERVED_NAMES:
         raise UserError(f"--dataset {name!r}: a page or folder of the site has this name; choose another one")
     return name
 
@@ -151,38 +158,42 @@ def load(source: Source, out: Path) -> Loaded:
     """
     out.mkdir(parents=True, exist_ok=True)
     dataset = dataset_name(source)
+    name = _name(source.answers)
     notes: list[str] = []
-    answer_files, reference_files = Contents(), Contents()
+    answer_files = Contents()
+    reference_files = Contents()
 
     # The references, then the answers: their format, their columns, their rows
     references = _load_references(source, out, reference_files, notes)
     rows = read(source.answers, out, answer_files, source.encoding)
-    mapped = [*source.paths.values(), *source.slices, *source.column_paths.values()]
+    mapped = (*source.paths.values(), *source.other_paths)
     answers = opened(rows, source.answers, source.chosen, source.wide, mapped)
 
     def read_again() -> Iterator[Raw]:
         return answers.reading.rows(read(source.answers, out / "again", encoding=source.encoding))
 
     stager = _stager_of(source, answers, notes, references, read_again)
-    staged, rejects = out / STAGED, out / REJECTS
+    staged = out / STAGED
+    rejects = out / REJECTS
     n_rows = stage_rows(answers.rows, stager, staged, rejects)
 
     # What was read, and what was not
     if answers.reading.is_made:
-        format, n_releases = answers.reading.format, len(stager.releases)
-        noun = format.releases if n_releases > 1 else format.releases[:-1]
-        releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
-        n_answers = f", {n_rows:,} answers" if n_rows else ""
-        notes.insert(0, f"{_name(source.answers)}: recognised as {format.title}{releases}{n_answers}")
-    notes += [
-        f"{_name(source.answers)}: {path} is left out where it is no number, such as {text[:40]!r}"
-        for path, text in stager.no_numbers.items()
-    ]
+        format = answers.reading.format
+        n_releases = len(stager.releases)
+        title = f"recognised as {format.title}"
+        if format.releases and n_releases:
+            noun = format.releases if n_releases > 1 else format.releases[:-1]
+            title += f" ({n_releases:,} {noun}: releases)"
+        if n_rows:
+            title += f", {n_rows:,} answers"
+        notes.insert(0, f"{name}: {title}")
+    for path, text in stager.no_numbers.items():
+        notes.append(f"{name}: {path} is left out where it is no number, such as {text[:40]!r}")
     notes += [*reference_files.notes(), *answer_files.notes()]
     contents = {"answers": answer_files.about()}
     if references:
-        if isinstance(stager.references, ReferenceJoin):
-            notes += stager.references.notes(_name(source.answers), _name(source.references or ""))
+        notes += references.notes(name, _name(source.references or ""))
         references.close()
         contents["references"] = reference_files.about()
     return Loaded(
@@ -211,15 +222,15 @@ def _stager_of(
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    reading, name = answers.reading, _name(source.answers)
+    reading = answers.reading
+    name = _name(source.answers)
 
     # The columns; if the first rows lack some of them, later ones may have them
     try:
         columns = _columns_of(source, answers.records, references, reading)
     except UserError:
         later_records = (raw.record for raw in read_again() if raw.record is not None)
-        mapped = {*source.paths.values(), *source.slices, *source.column_paths.values()}
-        more_records = with_other_columns(later_records, mapped)
+        more_records = with_other_columns(later_records, (*source.paths.values(), *source.other_paths))
         columns = _columns_of(source, [*answers.records, *more_records], references, reading)
     if source.wide:
         notes.append(f"{name}: one release per column: {', '.join(source.wide)}")
@@ -227,8 +238,7 @@ def _stager_of(
         notes.append(f"{name}: not read: {listed(reading.unread, 40)}")
     # Of a row with several releases, the first stands for all
     records = answers.records[:: len(source.wide) or 1]
-    used_columns = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
-    notes += [f"{name}: {note}" for note in notes_on(used_columns, records, "--map", reading.is_made)]
+    notes += [f"{name}: {note}" for note in notes_on(columns, records, "--map", reading.is_made)]
 
     # The release: a table that names it is believed; logs of a tool name models, of which one may have answered twice
     has_release = source.release or ("release" in columns.paths and not reading.is_made)
@@ -273,10 +283,12 @@ def _stager_of(
                 if sample_id is not None:
                     yield raw.file, sample_id
 
+    if references:
+        references.answer_ids = answer_ids
     return Stager(
-        columns=columns,
+        columns=replace(columns, slices=tuple(dict.fromkeys(source.slices))),
         release=source.release,
-        references=None if references is None else ReferenceJoin(references, answer_ids),
+        find_reference=references.find if references else None,
         default_release=default_release,
         by_file=by_file,
         own_columns=not reading.is_made,
@@ -311,11 +323,11 @@ def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
 def _name(source: str) -> str:
     """Return the names of files and URLs, for messages."""
     # What follows the question mark of a URL may be a key
-    without_keys = (place.split("?", 1)[0] if URL.match(place) else place for place in several(source))
-    return listed([place.rstrip("/").rsplit("/", 1)[-1] for place in without_keys])
+    paths = [path.split("?", 1)[0] if URL.match(path) else path for path in several(source)]
+    return listed([path.rstrip("/").rsplit("/", 1)[-1] for path in paths])
 
 
-_WITHOUT: Mapping[Key, str] = {
+_MISSING_PARTS: Mapping[Key, str] = {
     "answer": "answers: it goes with --references beside a file of answers, or to `answerkey generate`",
     "references": "right answers: give those with --references FILE",
     "id": "ids or questions, which tell answers apart",
@@ -332,10 +344,8 @@ def _columns_of(
     """
     # Those that are mapped, and those that are known by their names
     in_references = references.sliced if references else ()
-    used = (*source.slices, *source.column_paths.values())
     paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = complete(paths, used, records, called(source.answers), in_references, made=reading.is_made)
-    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
+    columns = complete(paths, source.other_paths, records, called(source.answers), in_references, made=reading.is_made)
     if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
@@ -347,27 +357,30 @@ def _columns_of(
     if not references and columns.paths.keys().isdisjoint(("id", "question", "references")):
         needed = (*needed, "id")
     for key in needed:
-        if key not in columns.paths:
-            if reading.is_made:
-                raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_WITHOUT[key]}")
-            names, likely = suggested(key, records, list(columns.paths.values()))
-            or_file = " or give --references FILE" if key == "references" else ""
-            remedy = f"name it with --map {key}={likely}{or_file}"
-            has_no_likely_answer = key == "answer" and likely == "COLUMN"
-            wide = wide_columns(records, list(columns.paths.values()), by_texts=has_no_likely_answer)
-            if wide and not source.wide:
-                # What has been taken for the answer is the right one then
-                option = f" --map references={columns.paths['answer']}" if key == "references" else ""
-                remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
-            free = [name for name in dict.fromkeys(itertools.chain(*records)) if name not in columns.paths.values()]
-            cells = [record.get(name) for record in records for name in free]
-            if key == "answer" and cells and all(as_number(str(cell)) is not None for cell in cells):
-                remedy += "; scores without answers go to `answerkey compare` and `answerkey gate`"
-            raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
+        if key in columns.paths:
+            continue
+        if reading.is_made:
+            raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_MISSING_PARTS[key]}")
+        used = columns.paths.values()
+        names, likely = suggested(key, records, used)
+        remedy = f"name it with --map {key}={likely}"
+        if key == "references":
+            remedy += " or give --references FILE"
+        has_no_likely_answer = key == "answer" and likely == "COLUMN"
+        wide = wide_columns(records, used, by_texts=has_no_likely_answer)
+        if wide and not source.wide:
+            # What has been taken for the answer is the right one then
+            option = f" --map references={columns.paths['answer']}" if key == "references" else ""
+            remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{option}"
+        unused = [name for name in names_in(records) if name not in used]
+        cells = [str(record.get(name)) for record in records for name in unused]
+        if key == "answer" and cells and None not in map(as_number, cells):
+            remedy += "; scores without answers go to `answerkey compare` and `answerkey gate`"
+        raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
     if references and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
-            f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
+            f"columns are {', '.join(names_in(records))}"
         )
     return columns
 
@@ -381,18 +394,14 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
     files = files_of(source.answers) or []
     if len(files) < 2:
         return {}
-    # The first rows of two files
-    records_by_file: dict[str | None, list[Record]] = {}
-    for file, group in itertools.groupby(rows, key=lambda raw: raw.file):
-        records_by_file[file] = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
-        if len(records_by_file) == 2:
-            break
-
-    # The questions that they answer
+    # The first rows of two files, and the questions that they answer
     question_key: Key = "id" if "id" in columns.paths else "question"
     question_paths = [columns.paths.get(key) for key in (question_key, "release", "repeat")]
-    questions = []
-    for records in records_by_file.values():
+    records_by_file: dict[str | None, list[Record]] = {}
+    questions: list[set[tuple[str, ...]]] = []
+    for file, group in itertools.islice(itertools.groupby(rows, key=lambda raw: raw.file), 2):
+        records = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
+        records_by_file[file] = records
         questions.append({tuple(str(value(record, path)) for path in question_paths) for record in records})
     if len(questions) < 2 or len(questions[0] & questions[1]) * 2 < min(map(len, questions)):
         return {}
@@ -408,8 +417,8 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
         if len(cells) == len(other_cells) == 1 and cells != other_cells and name not in columns.paths.values():
             distinguishing.append(name)
     if distinguishing:
-        column, *more_columns = distinguishing
-        or_columns = f" (or {', '.join(more_columns)})" if more_columns else ""
+        column, *alternatives = distinguishing
+        or_columns = f" (or {', '.join(alternatives)})" if alternatives else ""
         raise UserError(
             f"{listed([str(file) for file in records_by_file])}: both have the answers of "
             f"{min(questions[0] & questions[1])[1]} to the same questions; what tells them apart is the release: "
@@ -436,7 +445,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
-            names, likely = suggested(key, rows.records, list(columns.paths.values()))
+            names, likely = suggested(key, rows.records, columns.paths.values())
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={likely}")
     column_notes = notes_on(columns, rows.records, "--map-references")
     notes += [f"{_name(source.references)}: {note}" for note in column_notes]
@@ -460,14 +469,18 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
 
     n_rows = 0
     with (
-        _old_objects_frozen(),
+        ExitStack() as stack,
         parquet_writer(rejects, quarantine_schema()) as reject_writer,
         parquet_writer(staged, staged_schema()) as staged_writer,
     ):
+        # Of the millions of objects to come, cycles are looked for among these alone, for a third of the time
+        gc.freeze()
+        stack.callback(gc.unfreeze)
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
             tell(Advance("load rows", n_rows))
-            staged_rows, rejected_rows = [], []
+            staged_rows = []
+            rejected_rows = []
             for raw in batch:
                 try:
                     staged_rows.append(stager.stage(raw))
@@ -479,40 +492,29 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
     return n_rows
 
 
-@contextmanager
-def _old_objects_frozen() -> Iterator[None]:
-    """Around work that makes millions of objects: cycles are looked for among these alone, for a third of the time."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-def _without_errors(record: Record, paths: Mapping[Key, str]) -> tuple[Record, str | None]:
+def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | None]:
     """Return a record in which an answer or right answer is no error of a sheet (`#N/A`), and the first such error.
 
     Such a question has no score: neither what was answered nor what is right is known. It counts nevertheless.
     """
-    cells = {
-        path: cell
-        for key in ("answer", "references")
-        for path in paths.get(key, "").split("\n")
-        if isinstance(cell := record.get(path), UnreadableCell) and cell.error
-    }
-    if not cells:
+    errors: dict[str, UnreadableCell] = {}
+    for path in columns.paths_of("answer", "references"):
+        if isinstance(cell := record.get(path), UnreadableCell) and cell.error:
+            errors[path] = cell
+    if not errors:
         return record, None
-    record = {**record, **{path: cell.error for path, cell in cells.items()}, paths["answer"]: None}
-    return record, next(iter(cells.values())).reason
+    error_texts = {path: cell.error for path, cell in errors.items()}
+    return {**record, **error_texts, columns.paths["answer"]: None}, next(iter(errors.values())).reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stager:
     """Turns one raw row into one staged row."""
 
     columns: ColumnMap
     release: str
-    references: ReferenceJoin | Mapping[str, Reference] | None
+    find_reference: Callable[[str | None, str | None, str | None], Reference | None] | None
+    """Finds the reference of an answer by its id, its file and its question; None if it is beside the answer."""
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)
@@ -529,8 +531,12 @@ class Stager:
     """The first `_MOST_RELEASES` releases that rows name."""
     no_numbers: dict[str, str] = field(default_factory=dict, compare=False)
     """The first texts where a score is expected that are none, by path."""
-    _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
-    """The columns of records, by the names in them."""
+    _columns_in: Callable[[tuple[str, ...]], ColumnMap] = field(init=False, compare=False, repr=False)
+    """The columns of a record, by the names in it."""
+
+    def __post_init__(self) -> None:
+        """Keep the columns of the last sets of names, since the records of most sources have the same ones."""
+        self._columns_in = lru_cache(_SHAPES)(lambda names: columns_in(names, self.columns))
 
     def stage(self, raw: Raw) -> dict[str, Any]:
         """Return the staged row.
@@ -540,41 +546,40 @@ class Stager:
         """
         if raw.record is None:
             raise ValueError(raw.error)
-        columns = self._columns_in(raw.record)
+        columns = self._columns_in(tuple(raw.record)) if self.own_columns else self.columns
         paths = columns.paths
-        record, shown_error = _without_errors(raw.record, paths)
+        record, shown_error = _without_errors(raw.record, columns)
 
         # The question and what is right: beside the answer, or in a file of references, joined by the id
-        own = Reference(**sample_fields(record, columns))
-        reference = own
-        if self.references is not None:
-            if isinstance(self.references, ReferenceJoin):
-                joined = self.references.find(own.sample_id, raw.file, own.question)
-            else:
-                joined = self.references.get(own.sample_id or "")
+        answered = Reference(**sample_fields(record, columns))
+        reference = answered
+        if self.find_reference is not None:
+            joined = self.find_reference(answered.sample_id, raw.file, answered.question)
             # An id that it lacks has no references, and validation says so
-            reference = joined or own._replace(references=(), facts=(), incorrect_references=())
+            reference = joined or answered._replace(references=(), facts=(), incorrect_references=())
         if not reference.sample_id and "id" not in paths:
             cells = [[name, str(record.get(name))] for name in self.id_columns]
-            reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
+            reference = answered._replace(sample_id=content_hash([answered.question, answered.references, *cells]))
         # A references file may hold references only; what was asked then stands beside the answer
-        question = own.question if reference.question is None else reference.question
-        context = own.context or reference.context
+        question = answered.question if reference.question is None else reference.question
+        context = answered.context or reference.context
 
         # The answer, the release that gave it, and why there is none
-        answer, release = (text_at(record, paths, key) for key in ("answer", "release"))
-        release = None if release is None else release_name(release)
-        if release and len(self.releases) < _MOST_RELEASES:
-            self.releases.add(release)
+        answer = text_at(record, paths, "answer")
+        release = text_at(record, paths, "release")
         if release is None:
             release = self.by_file.get(raw.file or "") or self.default_release or None
+        else:
+            release = release_name(release)
+            if release and len(self.releases) < _MOST_RELEASES:
+                self.releases.add(release)
         release = self.release or release
         missing = (text_at(record, paths, "missing_because") if is_blank(answer) else None) or shown_error
         missing = None if is_blank(missing) else missing
 
         # What comes with it: scores of other tools, slices, columns that rubrics are about
         given_scores: dict[str, float] = {}
-        for path in paths["scores"].split("\n") if "scores" in paths else ():
+        for path in columns.paths_of("scores"):
             numbers = given_at(record, path)
             if not numbers and isinstance(cell := value(record, path), str) and not is_blank(cell):
                 self.no_numbers.setdefault(path, cell)
@@ -616,17 +621,6 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
-
-    def _columns_in(self, record: Record) -> ColumnMap:
-        """Return the columns of a record, which are kept by the names in it."""
-        if not self.own_columns:
-            return self.columns
-        names = tuple(record)
-        if names not in self._shapes:
-            if len(self._shapes) >= _SHAPES:
-                self._shapes.clear()
-            self._shapes[names] = columns_in(record, self.columns)
-        return self._shapes[names]
 
     def _column_texts(self, record: Record) -> dict[str, str]:
         """Return the columns that rubrics are about, as texts.

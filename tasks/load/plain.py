@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import codecs
 import gzip
-import itertools
 import json
 import os
 import re
@@ -41,7 +40,7 @@ _CODE_PAGES: list[str] = _KINDS["code_pages"]
 """What programs still write that write no UTF-8."""
 _LETTERS: Sequence[str] = _KINDS["letters"]
 """The letters beyond ASCII of languages in Latin script, a text per language."""
-_BINARY = {magic.encode("latin-1"): about for magic, *about in _KINDS["binary"]}
+_BINARY = {start.encode("latin-1"): entry for start, *entry in _KINDS["binary"]}
 """By its first bytes: what a file is, what to do if its name says otherwise, and the endings that it may have."""
 
 
@@ -91,6 +90,7 @@ def check_kind(file: Path) -> None:
     Raises:
         UserError: it is not, or the end of a Parquet file is missing.
     """
+    # Parquet has its mark at both ends
     with file.open("rb") as content:
         head = content.read(16)
         content.seek(-4, os.SEEK_END) if file.stat().st_size > 4 else None
@@ -98,12 +98,12 @@ def check_kind(file: Path) -> None:
     ending = file.suffix.lower()
     if ending in PARQUET and head[:4] == b"PAR1" != tail:
         raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from its source")
-    found = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
-    if found and ending not in found[2]:
-        meant = "DuckDB" if ending in DUCKDB else ending or "a text"
-        raise UserError(f"{file}: this is {found[0]}, not {meant}; {found[1]}")
-    is_another = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
-    if found is None and is_another:
+    kind, remedy, endings = _of_start(_BINARY, head, ("", "", ()))
+    if kind and ending not in endings:
+        expected = "DuckDB" if ending in DUCKDB else ending or "a text"
+        raise UserError(f"{file}: this is {kind}, not {expected}; {remedy}")
+    is_unmarked = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
+    if not kind and is_unmarked:
         raise UserError(
             f"{file}: this is not a {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
         )
@@ -142,12 +142,12 @@ def encoding_of(file: Path, given: str, notes: list[str]) -> str:
             return "utf-8"
         if b"\0" in head:
             raise UserError(f"{file}: this is not text: there are zero bytes in it; give CSV, JSON Lines or Parquet")
-        encoding, others = _told(sample)
-        if others:
+        encoding, alternatives = _detected(sample)
+        if alternatives:
             raise UserError(
                 f"{file}: the text is not UTF-8, and its encoding is not certain ({shown(encoding)}, or "
-                f"{', '.join(map(shown, others[:3]))}?); save it as UTF-8 or name it with --encoding; --encoding utf-8 "
-                f"quarantines the rows that it cannot decode"
+                f"{', '.join(map(shown, alternatives[:3]))}?); save it as UTF-8 or name it with --encoding; "
+                f"--encoding utf-8 quarantines the rows that it cannot decode"
             )
         notes.append(
             f"read as {shown(encoding)}, which was detected; if that is wrong, save it as UTF-8 or use --encoding"
@@ -166,54 +166,43 @@ def shown(encoding: str) -> str:
     return encoding.replace("cp125", "windows-125").replace("_", "-")
 
 
-def _without_mark(head: bytes) -> str | None:
-    """UTF-16 without a byte order mark: every other byte of what is ASCII is zero."""
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
-        return None
-    encoding = "utf-16-le" if odd > even else "utf-16-be"
-    try:
-        codecs.getincrementaldecoder(encoding)().decode(head)
-    except UnicodeDecodeError:
-        return None
-    return encoding
-
-
 def _not_utf8(file: Path) -> bytes:
     """Lines with bytes beyond ASCII, up to `_SAMPLE`, of a file that is not UTF-8; nothing of one that is."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    with suppress(UnicodeDecodeError), file.open(encoding="utf-8", newline="") as text:
+        while text.read(_PIECE):
+            pass
+        return b""
+    lines = list[bytes]()
+    size = 0
     with file.open("rb") as content:
-        try:
-            while piece := content.read(_PIECE):
-                decoder.decode(piece)
-            decoder.decode(b"", final=True)
-            return b""
-        except UnicodeDecodeError:
-            content.seek(0)
-        lines, size = list[bytes](), 0
         for line in content:
             if not line.isascii():
                 # Of a long line, what stands around its first such byte.
-                place = next(i for i, byte in enumerate(line) if byte > 127)
-                lines.append(line[max(place - 200, 0) : place + 2000])
+                position = next(i for i, byte in enumerate(line) if byte > 127)
+                lines.append(line[max(position - 200, 0) : position + 2000])
                 size += len(lines[-1])
                 if size > _SAMPLE:
                     break
     return b"\n".join(lines)
 
 
-def _told(sample: bytes) -> tuple[str, list[str]]:
+def _detected(sample: bytes) -> tuple[str, list[str]]:
     """The most likely encoding of a text, and those that are as likely and give another text."""
     from charset_normalizer import from_bytes
 
-    found = from_bytes(
+    # What the library takes for likely
+    matches = from_bytes(
         sample, cp_isolation=_CODE_PAGES, threshold=0.3, preemptive_behaviour=False, language_threshold=0.0,
         enable_fallback=False,
     )  # fmt: skip
-    likely = [one for one in found if one.chaos < 0.1]
-    most = max((one.coherence for one in likely), default=0.0)
-    likely = [one for one in likely if one.coherence >= most / 2]
-    names = [name for one in likely for name in (one.encoding, *(same.encoding for same in one.submatch))]
+    clean_matches = [match for match in matches if match.chaos < 0.1]
+    coherence = max((match.coherence for match in clean_matches), default=0.0)
+    names: list[str] = []
+    for match in clean_matches:
+        if match.coherence >= coherence / 2:
+            names += [match.encoding, *(equal.encoding for equal in match.submatch)]
+
+    # Of several that give one text, the first; of several texts, the one with the letters of one language
     texts: dict[str, str] = {}
     for name in sorted(names, key=_CODE_PAGES.index):
         texts.setdefault(sample.decode(name, "replace"), name)
@@ -228,10 +217,9 @@ def _told(sample: bytes) -> tuple[str, list[str]]:
 
 def decoded(file: Path, encoding: str) -> Iterator[bytes]:
     """The content of a text in UTF-8, in pieces."""
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    with file.open("rb") as content:
-        for piece in itertools.chain(iter(lambda: content.read(_PIECE), b""), [b""]):
-            yield decoder.decode(piece, final=not piece).encode("utf-8", "replace")
+    with file.open(encoding=encoding, errors="replace", newline="") as text:
+        while piece := text.read(_PIECE):
+            yield piece.encode("utf-8", "replace")
 
 
 def with_ending(file: Path) -> Path:
@@ -244,15 +232,17 @@ def with_ending(file: Path) -> Path:
         head = content.read(_PIECE)
     if not head.strip():
         raise UserError(f"{file.name}: the file is empty; it needs at least one row")
-    binary = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
-    if binary and not binary[2]:
-        raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")
     text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
-    ending = binary[2][0] if binary else {"[": ".json", "{": ".json"}.get(text[:1], ".csv")
+    text_ending = ".json" if text[:1] in ("[", "{") else ".csv"
+    kind, remedy, endings = _of_start(_BINARY, head, ("", "", [text_ending]))
+    if not endings:
+        raise UserError(f"{file.name}: this is {kind}; {remedy}")
+    ending = endings[0]
     if text[:1] == "{":
         with suppress(ValueError, RecursionError):
             if isinstance(json.loads(text.split("\n", 1)[0]), dict):
                 ending = ".jsonl"
+    # What is compressed tells its kind once it is unpacked
     if ending in COMPRESSED:
         unpacked = file.with_name(f"{file.name}-unpacked")
         packed = file.rename(file.with_name(f"{file.name}{ending}"))
@@ -264,11 +254,30 @@ def with_ending(file: Path) -> Path:
 
 
 def _marked(head: bytes) -> str | None:
-    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head[:4096])
+    """Return the encoding that a byte order mark names, or that of UTF-16 without one; None of any other text."""
+    if encoding := _of_start(_MARKS, head, ""):
+        return str(encoding)
+    # In UTF-16, every other byte of what is ASCII is zero
+    head = head[:4096]
+    even = head[::2].count(0)
+    odd = head[1::2].count(0)
+    if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
+        return None
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return None
+    return encoding
+
+
+def _of_start(table: Mapping[bytes, Any], head: bytes, default: Any) -> Any:
+    """Return what a table has for the first bytes of a file."""
+    return next((entry for start, entry in table.items() if head.startswith(start)), default)
 
 
 _STRING = r"""(?:'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+")"""
-_ITEM = re.compile(rf"({_STRING}|(?<![:\w.+-])[\w.+-]++|\])(\s+(?=[\['\"\w.+-]))?", re.DOTALL)
+_LIST_ITEM = re.compile(rf"({_STRING}|(?<![:\w.+-])[\w.+-]++|\])(\s+(?=[\['\"\w.+-]))?", re.DOTALL)
 """An item of a list, with the gap to the next one if there is no comma between them."""
 _LIST_START = re.compile(r"""\s*(?:(?:np\.|numpy\.)?array\(\s*)?(?:\[|[({]\s*["'])""")
 """How a list begins, or a tuple or a set of texts."""
@@ -282,19 +291,19 @@ class KeyTwice(ValueError):
     """An object names two values for one key."""
 
 
-def _object(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        key = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+def _unique_keys(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
         raise KeyTwice(f"an object has the key {str(key)[:80]!r} twice; keep one of them")
-    return found
+    return content
 
 
 class Spelled(str):
     """A number with a fraction or an exponent, as a file spells it: an answer `1.10` is not `1.1`."""
 
 
-JSON = json.JSONDecoder(object_pairs_hook=_object, parse_float=Spelled)
+JSON = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=Spelled)
 """Python would take the last of two values of a key, and drop the other without a word."""
 
 
@@ -325,12 +334,6 @@ def spells_list(text: str) -> bool:
     return _LIST_START.match(text) is not None
 
 
-def as_list(text: str) -> Any:
-    """The list that a text spells, as `spelled` reads it; where it is none, the text."""
-    parsed = spelled(text)
-    return parsed if isinstance(parsed, list) else text
-
-
 def spelled(text: str) -> Any:
     """The list or object that a text holds as JSON, or as Python or numpy prints it; where it is none, the text.
 
@@ -355,7 +358,7 @@ def spelled(text: str) -> Any:
         parsed = ast.literal_eval(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict):
-                _object([(ast.literal_eval(key), None) for key in node.keys if key])
+                _unique_keys([(ast.literal_eval(key), None) for key in node.keys if key])
     except (KeyTwice, ShortenedList):
         raise
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -365,7 +368,7 @@ def spelled(text: str) -> Any:
 
 def _with_commas(text: str) -> str:
     """Separate the items of a list as Python does; numbers that numpy printed stay as they are spelled."""
-    if not any(gap for _, gap in _ITEM.findall(text)):
+    if not any(gap for _, gap in _LIST_ITEM.findall(text)):
         return text
 
     def separated(match: re.Match[str]) -> str:
@@ -373,7 +376,7 @@ def _with_commas(text: str) -> str:
         is_number = re.fullmatch(r"[+-]?\d[\w.+-]*", item)
         return (repr(item) if is_number else item) + ("," if gap else "")
 
-    return _ITEM.sub(separated, text)
+    return _LIST_ITEM.sub(separated, text)
 
 
 class _Plain(ast.NodeTransformer):

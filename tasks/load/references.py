@@ -6,7 +6,7 @@ import marshal
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,19 +19,29 @@ from answerkey.tasks.warehouse.sql import statements
 
 
 class ReferenceTable:
-    """The references of a data set by id, as they are read: in SQLite, since all of them may not fit into memory."""
+    """The references of a data set by id, also where the answers spell an id differently.
+
+    They are in SQLite, since all of them may not fit into memory.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.file, self._database = folder / "references.parquet", folder / "references.sqlite"
+        self.file = folder / "references.parquet"
         self.sliced: set[str] = set()
         """The slice columns that have a value in any of them."""
+        self.answer_ids: Callable[[], Iterable[tuple[str | None, str]]] = tuple
+        """Yields the file and the id of each answer; called once, if an id is in no reference as it stands."""
+        self._database = folder / "references.sqlite"
         self._rows = sqlite3.connect(self._database, isolation_level=None)
         self._rows.executescript(statements(__name__)["known"])
-
-    def get(self, sample_id: str) -> Reference | None:
-        """The reference of this id."""
-        found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
-        return Reference(*marshal.loads(found[0])) if found else None
+        # Ids by their plain spelling, and the id that is meant by another spelling in a file of answers
+        self._known_ids: dict[str, set[str]] = {}
+        self._meant: dict[str | None, dict[str, str]] | None = None
+        # What there is to say of the join
+        self._n_exact = 0
+        self._n_other_questions = 0
+        self._other_question = ""
+        self._joined: dict[str, str] = {}
+        self._unjoined: dict[str, None] = {}
 
     def add(self, reference: Reference, raw: Raw, source: str) -> bool:
         """Keep the reference of a row; returns whether its id is new.
@@ -40,51 +50,35 @@ class ReferenceTable:
             UserError: the id is there already, with other content.
         """
         content = marshal.dumps(tuple(reference))
-        done = self._rows.execute("INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, content))
-        if done.rowcount:
+        inserted = self._rows.execute("INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, content))
+        if inserted.rowcount:
             self.sliced.update(path for path, text in reference.slices if text is not None)
             return True
-        if self.get(reference.sample_id) != reference:
-            place, row = (source, raw.row) if raw.file is None else (raw.file, raw.file_row)
+        if self._get(reference.sample_id) != reference:
+            file, row = (source, raw.row) if raw.file is None else (raw.file, raw.file_row)
             raise UserError(
-                f"{place}: id {reference.sample_id!r} occurs again in row {row} with different content; keep one row "
+                f"{file}: id {reference.sample_id!r} occurs again in row {row} with different content; keep one row "
                 "per id"
             )
         return False
 
-    def ids(self) -> Iterator[str]:
-        """Yield the ids of all references."""
-        return (sample_id for (sample_id,) in self._rows.execute("SELECT id FROM known"))
-
-    def close(self) -> None:
-        """Remove what was only needed to look references up."""
-        self._rows.close()
-        self._database.unlink(missing_ok=True)
-
-
-class ReferenceJoin:
-    """Finds the reference of an answer, also where the two files spell its id differently.
-
-    Args:
-        table: the references.
-        answer_ids: yields the file and the id of each answer; called once, if an id is in no reference as it stands.
-    """
-
-    def __init__(self, table: ReferenceTable, answer_ids: Callable[[], Iterable[tuple[str | None, str]]]) -> None:
-        self._table = table
-        self._answer_ids = answer_ids
-        self._matches: dict[str | None, dict[str, str]] | None = None
-        self._known_ids: dict[str, set[str]] = {}
-        self._n_exact = self._n_other_questions = 0
-        self._other_question = ""
-        self._joined: dict[str, str] = {}
-        self._unjoined: dict[str, None] = {}
+    def _get(self, sample_id: str | None) -> Reference | None:
+        row = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
+        return Reference(*marshal.loads(row[0])) if row else None
 
     def find(self, sample_id: str | None, file: str | None, question: str | None) -> Reference | None:
         """Return the reference of an id of one of the files of answers, which may have the question as well."""
         if sample_id is None:
             return None
-        reference = self._joined_with(sample_id, file)
+        reference = self._get(sample_id)
+        self._n_exact += reference is not None
+        if reference is None:
+            spelling = self._respelled(file).get(sample_id)
+            reference = self._get(spelling)
+            if spelling is None:
+                self._unjoined[sample_id] = None
+            else:
+                self._joined[sample_id] = spelling
         known = (reference and reference.question) or ""
         if question and question != known and not _are_alike(question, known):
             self._n_other_questions += 1
@@ -93,39 +87,37 @@ class ReferenceJoin:
             )
         return reference
 
-    def _joined_with(self, sample_id: str, file: str | None) -> Reference | None:
-        reference = self._table.get(sample_id)
-        if reference is not None:
-            self._n_exact += 1
-            return reference
-        if self._matches is None:
+    def _respelled(self, file: str | None) -> Mapping[str, str]:
+        """Return which id is meant by each id of a file that is spelled otherwise."""
+        if self._meant is None:
             ids_by_file = defaultdict[str | None, set[str]](set)
-            for name, answer_id in self._answer_ids():
+            for name, answer_id in self.answer_ids():
                 ids_by_file[name].add(answer_id)
-            self._known_ids = by_plain_id(self._table.ids())
-            self._matches = {name: respelled(by_plain_id(ids), self._known_ids) for name, ids in ids_by_file.items()}
-        spelling = self._matches.get(file, {}).get(sample_id)
-        if spelling is None:
-            self._unjoined[sample_id] = None
-            return None
-        self._joined[sample_id] = spelling
-        return self._table.get(spelling)
+            self._known_ids = by_plain_id(known for (known,) in self._rows.execute("SELECT id FROM known"))
+            self._meant = {name: respelled(by_plain_id(ids), self._known_ids) for name, ids in ids_by_file.items()}
+        return self._meant.get(file, {})
+
+    def close(self) -> None:
+        """Remove what was only needed to look references up."""
+        self._rows.close()
+        self._database.unlink(missing_ok=True)
 
     def notes(self, answers: str, references: str) -> list[str]:
         """Say which ids were joined though they are spelled otherwise, and which were not."""
         notes = []
-        for spelling, known in [*self._joined.items()][:1]:
+        for spelling, reference_id in [*self._joined.items()][:1]:
             n_ids = f"{len(self._joined):,} ids are"
-            notes.append(f"{n_ids} spelled otherwise in {references}, and joined: {spelling!r} is {known!r}")
-        alike = [name for name in self._unjoined if plain_id(name) in self._known_ids]
-        if alike:
-            known_ids = ", ".join(map(repr, sorted(self._known_ids[plain_id(alike[0])])))
+            notes.append(f"{n_ids} spelled otherwise in {references}, and joined: {spelling!r} is {reference_id!r}")
+        similar = [name for name in self._unjoined if plain_id(name) in self._known_ids]
+        if similar:
+            known_ids = ", ".join(map(repr, sorted(self._known_ids[plain_id(similar[0])])))
             notes.append(
-                f"id {alike[0]!r} is not joined with {known_ids} of {references}, since one of the files has several "
+                f"id {similar[0]!r} is not joined with {known_ids} of {references}, since one of the files has several "
                 "ids that are spelled like it; spell each id in one way"
             )
         elif self._unjoined and not self._joined and not self._n_exact:
-            unjoined, known_id = next(iter(self._unjoined)), min(self._known_ids, default="")
+            unjoined = next(iter(self._unjoined))
+            known_id = min(self._known_ids, default="")
             notes.append(
                 f"none of its ids is in {references}: {unjoined!r} for instance, and there {known_id!r}; name the "
                 "column that both files have with --map id= and --map-references id="
@@ -140,8 +132,8 @@ class ReferenceJoin:
 
 def _are_alike(question: str, other: str) -> bool:
     """Tell whether one of two questions has the other within it, as a prompt has."""
-    first, second = (re.sub(r"\W+", "", text).casefold() for text in (question, other))
-    return first in second or second in first
+    question_text, other_text = (re.sub(r"\W+", "", text).casefold() for text in (question, other))
+    return question_text in other_text or other_text in question_text
 
 
 class Reference(NamedTuple):
@@ -178,16 +170,16 @@ class Reference(NamedTuple):
     @classmethod
     def stored(cls, row: Sequence[Any]) -> Reference:
         """The reference of a row of `samples`: id, question, references, facts, cluster and wrong answers."""
-        sample_id, question, references, facts, cluster, wrong = row
+        sample_id, question, references, facts, cluster, incorrect = row
         return cls(
-            sample_id, question, tuple(references or ()), tuple(facts or ()), cluster, (), (), tuple(wrong or ())
+            sample_id, question, tuple(references or ()), tuple(facts or ()), cluster, (), (), tuple(incorrect or ())
         )
 
     @property
     def hash(self) -> str:
         """`sample_hash`: what the data set version is made of."""
-        wrong = [self.incorrect_references] if self.incorrect_references else []
-        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *wrong])
+        incorrect = [self.incorrect_references] if self.incorrect_references else []
+        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *incorrect])
 
 
 def sample_fields(record: Record, columns: ColumnMap) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore
@@ -38,20 +38,20 @@ def kept_parameters(value: Any) -> Any:
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, Mapping):
-        return {name: kept_parameters(one) for name, one in value.items()}
-    return [kept_parameters(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: kept_parameters(inner) for name, inner in value.items()}
+    return list(map(kept_parameters, value)) if isinstance(value, list | tuple) else value
 
 
 def objects(bucket: str, pattern: str) -> list[str]:
     """The objects of a bucket whose names match, or that are in the folder `pattern`, which ends with a slash."""
-    store, fixed = BucketStore(bucket, Path()), WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+    folder = WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
     try:
-        names = [file.name for file in store.files(fixed)]
+        names = [file.name for file in BucketStore(bucket, Path()).files(folder)]
     except Unreachable as error:
         raise UserError(str(error)) from error
-    whole = not WILDCARD.search(pattern)
-    wanted = pattern.split("/")
-    return [f"{bucket}/{name}" for name in names if whole or _matches(name.split("/"), wanted)]
+    if WILDCARD.search(pattern):
+        names = [name for name in names if _matches(name.split("/"), pattern.split("/"))]
+    return [f"{bucket}/{name}" for name in names]
 
 
 def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -71,20 +71,19 @@ def download(url: str, work: Path) -> Path:
     target = work / f"download-{name}"
     work.mkdir(parents=True, exist_ok=True)
     try:
+        source: BinaryIO | None = None
         if url.startswith(("http://", "https://")):
             _fetch(url, target)
-        elif (place := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
-            with BucketStore(place["bucket"], work).read(place["name"]) as source, target.open("wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
-        elif place := GOOGLE.match(url):
+        elif (match := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
+            source = BucketStore(match["bucket"], work).read(match["name"])
+        elif match := GOOGLE.match(url):
             from pyarrow import fs
 
             # With the key or the login of the user, where there is one, and otherwise as anybody
             login = Path.home() / ".config/gcloud/application_default_credentials.json"
-            known = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
-            google = fs.GcsFileSystem(anonymous=not known, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
-            with google.open_input_stream(place["object"]) as source, target.open("wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
+            has_login = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
+            google = fs.GcsFileSystem(anonymous=not has_login, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
+            source = google.open_input_stream(match["object"])
         else:
             with scratch(work) as connection:
                 # DuckDB's extension for URLs comes from its Python package; nothing is downloaded.
@@ -92,6 +91,9 @@ def download(url: str, work: Path) -> Path:
                 connection.execute(f"LOAD {quoted(extension('httpfs', needs))}")
                 [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
             target.write_bytes(content)
+        if source:
+            with source, target.open("wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
     except (duckdb.Error, ValueError, OSError, Unreachable) as error:
         raise UserError(without_secrets(f"{url}: could not be read: {first_line(error)}")) from error
     return target

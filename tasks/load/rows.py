@@ -38,6 +38,10 @@ class Raw(NamedTuple):
     file: str | None = None
     file_row: int | None = None
 
+    def content(self) -> str | None:
+        """Return the row as a text, for those who look at a row that cannot be read."""
+        return self.text if self.record is None else json.dumps(self.record, ensure_ascii=False, default=str)
+
 
 def check_names(names: Sequence[str], file: object) -> None:
     """Check that no two columns of a table have one name, whatever its case.
@@ -45,8 +49,8 @@ def check_names(names: Sequence[str], file: object) -> None:
     Raises:
         UserError: two have.
     """
-    alike = Counter(map(str.casefold, names))
-    if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
+    counts = Counter(map(str.casefold, names))
+    if twice := [name for name in dict.fromkeys(names) if counts[name.casefold()] > 1]:
         raise UserError(f"{file}: several columns are called {', '.join(twice)}; rename all but one")
 
 
@@ -59,15 +63,15 @@ def read_lines(file: Path) -> Iterator[Raw]:
                 continue
             try:
                 record = JSON.decode(text)
-            except KeyTwice as error:
-                yield Raw(number, None, f"line {number}: {error}", text)
-            except (ValueError, RecursionError) as error:
-                yield Raw(number, None, f"line {number} is not JSON: {error}", text)
-            else:
                 if isinstance(record, dict):
                     yield Raw(number, record)
-                else:
-                    yield Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", text)
+                    continue
+                problem = f" is a JSON {type(record).__name__}, not an object"
+            except KeyTwice as error:
+                problem = f": {error}"
+            except (ValueError, RecursionError) as error:
+                problem = f" is not JSON: {error}"
+            yield Raw(number, None, f"line {number}{problem}", text)
 
 
 def item_row(number: int, item: Any) -> Raw:
@@ -84,17 +88,17 @@ def read_json(file: Path) -> Iterator[Raw]:
         UserError: it is neither, or no JSON, or an object in it has a key twice.
     """
     try:
-        data = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
+        content = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
     except KeyTwice as error:
         raise UserError(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
-    if isinstance(data, dict):
-        yield Raw(1, data, document=True)
+    if isinstance(content, dict):
+        yield Raw(1, content, document=True)
         return
-    if not isinstance(data, list):
+    if not isinstance(content, list):
         raise UserError(f"{file}: expected a list of objects, or an object with one list of them")
-    for number, item in enumerate(data, start=1):
+    for number, item in enumerate(content, start=1):
         yield item_row(number, item)
 
 
@@ -131,12 +135,12 @@ def read_archive(file: Path) -> Iterator[Raw]:
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            names = {one.filename: one for one in archive.infolist() if one.filename.endswith(".json")}
-            header = names.get("header.json") or names.get("_journal/start.json")
-            if header is None:
+            names = sorted(name for name in archive.namelist() if name.endswith(".json"))
+            headers = [name for name in ("header.json", "_journal/start.json") if name in names]
+            if not headers:
                 raise UserError(f"{file}: there is no Inspect log in it")
-            samples = [names[name] for name in sorted(names) if name.startswith("samples/")]
-            log = {**_decoded(archive, header), "samples": [_decoded(archive, one) for one in samples]}
+            samples = [_decoded(archive, name) for name in names if name.startswith("samples/")]
+            log = {**_decoded(archive, headers[0]), "samples": samples}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise UserError(f"{file}: not an Inspect archive, or damaged ({error})") from error
     except ValueError as error:
@@ -144,7 +148,8 @@ def read_archive(file: Path) -> Iterator[Raw]:
     yield Raw(1, log, document=True)
 
 
-def _decoded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+def _decoded(archive: zipfile.ZipFile, name: str) -> Any:
+    entry = archive.getinfo(name)
     if entry.compress_type != _ZSTANDARD:
         content = archive.read(entry)
     else:
@@ -162,4 +167,4 @@ def _decoded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
     try:
         return JSON.decode(content.decode("utf-8-sig"))
     except KeyTwice as error:
-        raise ValueError(f"{entry.filename}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error

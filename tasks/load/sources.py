@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,11 @@ class Contents:
     assumed: dict[str, list[str]] = field(default_factory=dict)
     """By assumption about the content of files, such as their encoding: the files."""
 
+    def assume(self, notes: Iterable[str], file: str) -> None:
+        """Take in what was assumed about a file."""
+        for note in notes:
+            self.assumed.setdefault(note, []).append(file)
+
     def add(self, file: Path) -> None:
         """Take in a file, a piece at a time."""
         with file.open("rb") as content:
@@ -69,7 +75,7 @@ class Contents:
 
     def notes(self) -> list[str]:
         """What was assumed about which files, a line each."""
-        return [f"{listed(files)}: {what}" for what, files in self.assumed.items()]
+        return [f"{listed(files)}: {note}" for note, files in self.assumed.items()]
 
     def about(self) -> dict[str, Any]:
         """The number of files, their bytes, and their SHA-256; of several, that of their digests, one a line."""
@@ -93,6 +99,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     Raises:
         UserError: the source is missing, of no known kind, damaged, or not what its ending says.
     """
+    contents = contents or Contents()
     files = files_of(source)
     if files is None:
         yield from _read_one(source, work, contents, encoding)
@@ -104,9 +111,11 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
         if not any(map(is_usual, names)):
             yield from _texts(files, work, contents, encoding)
             return
+    # One file after another; what its folders say stands beside its rows
     n_before = n_rows = 0
     for file_name in files:
-        columns, shown = columns_of_path(file_name), _shown(file_name)
+        columns = columns_of_path(file_name)
+        shown = _shown(file_name)
         for raw in _read_one(file_name, work, contents, encoding):
             n_rows = n_before + raw.row
             record = raw.record if raw.record is None else {**columns, **raw.record}
@@ -115,7 +124,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
         n_before = n_rows
 
 
-def _texts(files: Sequence[str], work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:
+def _texts(files: Sequence[str], work: Path, contents: Contents, encoding: str) -> Iterator[Raw]:
     """The answers of files that each are one; folders of them are releases."""
     of_releases = len({Path(file).parent for file in files}) > 1
     for number, file in enumerate(files, start=1):
@@ -127,8 +136,7 @@ def _texts(files: Sequence[str], work: Path, contents: Contents | None, encoding
         if of_releases:
             record.setdefault("release", Path(file).parent.name)
         yield Raw(number, record, file=_shown(file), file_row=1)
-    if contents is not None:
-        contents.assumed.setdefault("each file is one answer, whose id is the name of the file", []).append("*.txt")
+    contents.assume(["each file is one answer, whose id is the name of the file"], "*.txt")
 
 
 def releases_of(files: Sequence[str]) -> dict[str, str]:
@@ -137,10 +145,14 @@ def releases_of(files: Sequence[str]) -> dict[str, str]:
     >>> releases_of(["a/v1.csv", "a/v2.csv"]), releases_of(["gpt/answers.csv", "claude/answers.csv"])
     ({'a/v1.csv': 'v1', 'a/v2.csv': 'v2'}, {'gpt/answers.csv': 'gpt', 'claude/answers.csv': 'claude'})
     """
-    stems, folders = [stem(file) for file in files], [Path(file).parent.name for file in files]
-    both = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
-    names = next((names for names in (stems, folders) if len(set(names)) == len(files)), both)
-    return {_shown(file): name for file, name in zip(files, names, strict=True)}
+    shown = [_shown(file) for file in files]
+    stems = [stem(file) for file in files]
+    folders = [Path(file).parent.name for file in files]
+    for names in (stems, folders):
+        if len({*names}) == len(files):
+            return dict(zip(shown, names, strict=True))
+    paired = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
+    return dict(zip(shown, paired, strict=True))
 
 
 def check_there(source: str) -> None:
@@ -149,18 +161,19 @@ def check_there(source: str) -> None:
     Raises:
         UserError: there is no such file, or a folder or a pattern has no file of a known kind.
     """
-    here = [one for one in several(source) if not URL.match(one)]
-    for one in (file for given in here for file in files_of(given) or [given]):
-        place = TABLE.match(one) or SHEET.match(one)
-        file = place["file"] if place else one
+    local_sources = [path for path in several(source) if not URL.match(path)]
+    for path in itertools.chain.from_iterable(files_of(path) or [path] for path in local_sources):
+        inner = TABLE.match(path) or SHEET.match(path)
+        file = inner["file"] if inner else path
         _check_file(file, Path(file))
 
 
 def _check_file(shown: str, file: Path) -> None:
     if not file.is_file():
-        beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _KINDS)
-        there = f"; in its folder there {'are' if len(beside) > 1 else 'is'} {listed(beside)}" if beside else ""
-        raise UserError(f"{without_secrets(shown)}: there is no such file{there}")
+        siblings = sorted(path.name for path in file.parent.glob("*") if kind_of(path.name) in _KINDS)
+        verb = "are" if len(siblings) > 1 else "is"
+        hint = f"; in its folder there {verb} {listed(siblings)}" if siblings else ""
+        raise UserError(f"{without_secrets(shown)}: there is no such file{hint}")
     try:
         with file.open("rb"):
             pass
@@ -186,12 +199,12 @@ def stem(source: str) -> str:
 
 def several(source: str) -> list[str]:
     """The sources in a text, one per line."""
-    return [one.strip() for one in source.splitlines() if one.strip()]
+    return [path for path in map(str.strip, source.splitlines()) if path]
 
 
 def called(source: str) -> str:
     """What messages call a source."""
-    return listed([_shown(one) for one in several(source)])
+    return listed([_shown(path) for path in several(source)])
 
 
 def _shown(source: str) -> str:
@@ -205,28 +218,35 @@ def files_of(source: str) -> list[str] | None:
     Raises:
         UserError: no file is given, or a folder or a pattern has none of a known kind.
     """
-    if not (given := several(source)):
+    sources = several(source)
+    if not sources:
         raise UserError(f"no file is given; give {SUPPORTED}")
-    if len(given) > 1:
-        return [file for one in given for file in files_of(one) or [one]]
+    if len(sources) > 1:
+        return list(itertools.chain.from_iterable(files_of(path) or [path] for path in sources))
     if TABLE.match(source) or SHEET.match(source):
         return None
-    place, pattern = S3.match(source), WILDCARD.search(source) is not None
-    if place and (pattern or source.endswith("/")):
-        found = objects(place["bucket"], place["name"])
+
+    # All files of a folder or a pattern, in a bucket or here
+    bucket = S3.match(source)
+    has_wildcard = WILDCARD.search(source) is not None
+    if bucket and (has_wildcard or source.endswith("/")):
+        files = objects(bucket["bucket"], bucket["name"])
     elif not URL.match(source) and Path(source).is_dir():
         if (dataset := _dataset_files(Path(source))) is not None:
             return dataset
-        found = [str(path) for path in Path(source).rglob("*") if path.is_file()]
-    elif URL.match(source) or not pattern or Path(source).is_file():
+        files = [str(path) for path in Path(source).rglob("*") if path.is_file()]
+    elif URL.match(source) or not has_wildcard or Path(source).is_file():
         return None
     else:
-        found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
-    known = [name for name in found if kind_of(name) in _KINDS and Path(name).name[0] not in "._"]
-    if not known:
-        there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
-        raise UserError(f"{_shown(source)}: {there}; give {SUPPORTED}")
-    return sorted(known)
+        files = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
+
+    # Those of a known kind
+    readable = sorted(name for name in files if kind_of(name) in _KINDS and Path(name).name[0] not in "._")
+    if not readable:
+        names = listed(sorted(Path(name).name for name in files))
+        problem = f"there is only {names}" if files else "there is no file"
+        raise UserError(f"{_shown(source)}: {problem}; give {SUPPORTED}")
+    return readable
 
 
 def _dataset_files(folder: Path) -> list[str] | None:
@@ -243,20 +263,19 @@ def _dataset_files(folder: Path) -> list[str] | None:
     files = _object_in(folder / "state.json").get("_data_files")
     if files is None:
         return None
-    found = [str(folder / file["filename"]) for file in files]
-    if missing := [file for file in found if not Path(file).is_file()]:
-        raise UserError(
-            f"{folder}: the file {Path(missing[0]).name} of this data set is missing; copy all of the folder"
-        )
-    return found
+    paths = [folder / file["filename"] for file in files]
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"{folder}: the file {path.name} of this data set is missing; copy all of the folder")
+    return list(map(str, paths))
 
 
 def _object_in(file: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def columns_of_path(name: str) -> dict[str, str | None]:
@@ -265,10 +284,12 @@ def columns_of_path(name: str) -> dict[str, str | None]:
     return {column: None if value == _HIVE_NULL else unquote(value) for column, value in pairs}
 
 
-def _read_one(source: str, work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:
+def _read_one(source: str, work: Path, contents: Contents, encoding: str) -> Iterator[Raw]:
     if table := TABLE.match(source):
-        if (file := Path(table["file"])).is_file() and contents is not None:
-            contents.add(file)
+        file = Path(table["file"])
+        if not file.is_file():
+            raise UserError(f"{file}: there is no such DuckDB file")
+        contents.add(file)
         yield from read_table(file, table["table"])
         return
     sheet = SHEET.match(source)
@@ -278,15 +299,11 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
             return
         notes = list[str]()
         yield from sheet_rows(file, notes, sheet["sheet"] if sheet else "")
-        if contents is not None:
-            for what in notes:
-                contents.assumed.setdefault(what, []).append(file.name)
+        contents.assume(notes, file.name)
 
 
 @contextmanager
-def local(
-    source: str, work: Path, contents: Contents | None, encoding: str = "", *, table: bool = True
-) -> Iterator[Path]:
+def local(source: str, work: Path, contents: Contents, encoding: str = "", *, table: bool = True) -> Iterator[Path]:
     """A file of a source at a path of this machine, decompressed and in UTF-8.
 
     Args:
@@ -305,7 +322,8 @@ def local(
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     file = Path(source)
-    notes, copies = list[str](), list[Path]()
+    notes = list[str]()
+    copies = list[Path]()
 
     def copied(prefix: str, content: Iterator[bytes]) -> Path:
         work.mkdir(parents=True, exist_ok=True)
@@ -318,8 +336,8 @@ def local(
         if URL.match(source):
             copies.append(file := download(source, work))
         _check_file(shown, file)
-        if contents is not None:
-            contents.add(file)
+        contents.add(file)
+        # Readers take plain files in UTF-8
         if file.suffix.lower() in COMPRESSED:
             file = copied("plain", decompressed(file))
         check_kind(file)
@@ -327,9 +345,7 @@ def local(
             file = copied("utf8", decoded(file, other_encoding))
         if table and kind_of(file.name) in CSV and (above := title_lines(file)):
             notes.append(left_out(" ".join(above)))
-        if contents is not None:
-            for what in notes:
-                contents.assumed.setdefault(what, []).append(Path(name).name)
+        contents.assume(notes, Path(name).name)
         yield file
     except UserError as error:
         # A message names the source that was given

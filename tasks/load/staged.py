@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.columns import clean
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
 def refused(raw: Raw, reason: str) -> dict[str, Any]:
     """The quarantine row of a raw row that could not be staged."""
-    text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
     return {
         "file": raw.file,
         "row": raw.row if raw.file_row is None else raw.file_row,
@@ -22,7 +20,7 @@ def refused(raw: Raw, reason: str) -> dict[str, Any]:
         "release": None,
         "rule": "unreadable",
         "reason": clean(reason),
-        "raw": clean(text),
+        "raw": clean(raw.content()),
     }
 
 
@@ -45,7 +43,8 @@ def staged_schema() -> pa.Schema:
     """
     import pyarrow as pa
 
-    text, texts = pa.string(), pa.list_(pa.string())
+    text = pa.string()
+    texts = pa.list_(pa.string())
     return pa.schema(
         [
             ("row", pa.int64()),

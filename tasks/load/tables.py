@@ -18,7 +18,7 @@ from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw, check_names
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, one_file, scratch, session, time_limit
+from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, one_file, quoted, scratch, session, time_limit
 
 _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
@@ -43,7 +43,7 @@ def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
         check_names(pq.read_schema(file).names, file)
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
+            yield from _rows(connection, f"SELECT * FROM read_parquet({quoted(one_file(file))}, {_ALONE})")
         except duckdb.Error as error:
             raise UserError(
                 f"{file}: cut off or damaged ({first_line(error)}); copy it again from its source"
@@ -106,8 +106,6 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     """
     import duckdb
 
-    if not file.is_file():
-        raise UserError(f"{file}: there is no such DuckDB file")
     check_kind(file)
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
@@ -120,10 +118,10 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
         with session(str(file), config=limits) as connection:
             [(is_view,)] = connection.execute(_SQL["is_view"], [table.rpartition(".")[2]]).fetchall()
             try:
-                yield from _rows(connection, f"SELECT * FROM {name}", [], longest_s=_LONGEST_S if is_view else None)
+                yield from _rows(connection, f"SELECT * FROM {name}", longest_s=_LONGEST_S if is_view else None)
             except duckdb.CatalogException as error:
-                there = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
-                has = f"it has {listed(there)}" if there else "it has no tables"
+                tables = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
+                has = f"it has {listed(tables)}" if tables else "it has no tables"
                 raise UserError(f"{file}::{table}: there is no such table; {has}") from error
     except duckdb.Error as error:
         raise UserError(_why_no_rows(file, table, error)) from error
@@ -131,25 +129,20 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
 
 def _why_no_rows(file: Path, table: str, error: Exception) -> str:
     """What keeps the rows of a table from being read, as people know it; else in DuckDB's words."""
-    said = first_line(error)
-    if "Could not set lock" in said:
+    message = first_line(error)
+    if "Could not set lock" in message:
         return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
-    if "Interrupted" in said or "Out of Memory" in said:
+    if "Interrupted" in message or "Out of Memory" in message:
         return (
             f"{file}::{table}: takes more than {_LONGEST_S:.0f} s or {MEMORY_LIMIT} of memory to read; if that "
             "is right for this view, write its rows to a Parquet file, and name that"
         )
-    if "disabled by configuration" in said:
+    if "disabled by configuration" in message:
         return f"{file}::{table}: it is a view of other files, which none of a loaded file may read; name them instead"
-    return f"{file}::{table}: {said}"
+    return f"{file}::{table}: {message}"
 
 
-def _rows(
-    connection: Any,
-    query: str,
-    options: list[str],
-    longest_s: float | None = None,
-) -> Iterator[Raw]:
+def _rows(connection: Any, query: str, longest_s: float | None = None) -> Iterator[Raw]:
     """The rows of a query, numbered from 1.
 
     Raises:
@@ -157,7 +150,7 @@ def _rows(
     """
     end = None if longest_s is None else time.monotonic() + longest_s
     with _until(connection, end):
-        result = connection.execute(query, options)
+        result = connection.execute(query)
     names = [column[0] for column in result.description]
     numbers = itertools.count(1)
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 import zipfile
@@ -55,29 +56,30 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Raw]:
         raise
     except Exception as error:
         # Of a damaged file, openpyxl raises whatever its parts stumble on
-        why = first_line(error) or type(error).__name__
-        raise UserError(f"{file}: not a workbook, or cut off or damaged ({why}); save it again") from error
+        problem = first_line(error) or type(error).__name__
+        raise UserError(f"{file}: not a workbook, or cut off or damaged ({problem}); save it again") from error
 
 
 def _chosen(file: Path, book: Any, sheet: str) -> Any:
-    sheets = {one.title: one for one in book.worksheets}
+    sheets = {worksheet.title: worksheet for worksheet in book.worksheets}
     if sheet:
         if sheet not in sheets:
             raise UserError(f"{file}: there is no sheet {sheet!r}; the sheets are {', '.join(sheets)}")
         return sheets[sheet]
-    filled = [one for one in sheets.values() if one.sheet_state == "visible" and _first(one) is not None]
+    filled = [name for name in sheets if sheets[name].sheet_state == "visible" and _first_row(sheets[name])]
     if not filled:
         raise UserError(f"{file}: no rows in the sheets {', '.join(sheets)}; it needs at least one")
     if len(filled) > 1:
-        names = ", ".join(one.title for one in filled)
-        raise UserError(f"{file}: the sheets {names} have rows; name one, {file}::{filled[0].title}")
-    return filled[0]
+        raise UserError(f"{file}: the sheets {', '.join(filled)} have rows; name one, {file}::{filled[0]}")
+    return sheets[filled[0]]
 
 
-def _first(sheet: Any) -> int | None:
-    """The number of the first row that is not blank, from 1."""
-    rows = enumerate(sheet.iter_rows(values_only=True), start=1)
-    return next((number for number, row in rows if any(value is not None for value in row)), None)
+def _first_row(sheet: Any) -> int:
+    """Return the number of the first row that is not blank, from 1; 0 if there is none."""
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if any(value is not None for value in row):
+            return number
+    return 0
 
 
 def _occurs(file: Path, folder: str, mark: bytes) -> bool:
@@ -93,57 +95,58 @@ def _header(file: Path, sheet: Any, notes: list[str]) -> tuple[int, list[str]]:
     Raises:
         UserError: there is no row, or columns share a name.
     """
-    first = _first(sheet)
-    if first is None:
+    header_row = _first_row(sheet)
+    if not header_row:
         raise UserError(f"{file}: no rows in the sheet {sheet.title!r}; it needs at least one")
-    top = sheet.iter_rows(min_row=first, max_row=first + _MOST_TITLES, values_only=True)
-    above = [["" if value is None else str(value) for value in row] for row in top]
-    if header := header_at(above):
-        notes.append(left_out(" ".join(" ".join(cells) for cells in above[:header])))
-    first += header
-    names = [
-        "" if cell.value is None else column_name(str(_seen(cell))) for cell in next(sheet.iter_rows(min_row=first))
-    ]
+    top = []
+    for row in sheet.iter_rows(min_row=header_row, max_row=header_row + _MOST_TITLES, values_only=True):
+        top.append(["" if value is None else str(value) for value in row])
+    if n_titles := header_at(top):
+        notes.append(left_out(" ".join(itertools.chain(*top[:n_titles]))))
+    header_row += n_titles
+    header = next(sheet.iter_rows(min_row=header_row))
+    names = ["" if cell.value is None else column_name(str(_shown_cell(cell))) for cell in header]
     check_names([name for name in names if name], f"{file}::{sheet.title}")
-    return first, names
+    return header_row, names
 
 
 def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Raw]:
-    first, names = _header(file, sheet, notes)
-    given = [name for name in names if name]
+    header_row, names = _header(file, sheet, notes)
+    columns = [name for name in names if name]
     # pandas writes the numbers of rows in a first column without a name
     names[0] = names[0] or "column0"
-    merged = [one for one in merged if one.min_row > first and one.max_row > one.min_row]
+    merged = [area for area in merged if area.min_row > header_row and area.max_row > area.min_row]
     if merged:
         notes.append("a merged cell has its value in each of its rows")
     carried: dict[Any, Any] = {}
-    formulas = _formulas(file, sheet.title, first + 1)
+    formulas = _formulas(file, sheet.title, header_row + 1)
     # A program that asks Excel to compute all anew on opening has written 0 where it knows no value
     is_stale = _occurs(file, "xl/workbook.xml", b'fullCalcOnLoad="(1|true)"')
     has_local_dates = False
-    for number, cells in enumerate(sheet.iter_rows(min_row=first + 1), start=1):
-        computed = _not_computed(cells, next(formulas, ()), is_stale)
-        filled = [
-            (cell, computed.get(column))
-            for column, cell in enumerate(cells, start=1)
-            if cell.value is not None or column in computed
-        ]
+    for number, cells in enumerate(sheet.iter_rows(min_row=header_row + 1), start=1):
+        # The cells with anything in them, with the formulas of which the value is not known
+        unknown = _not_computed(cells, next(formulas, ()), is_stale)
+        pairs = [(cell, unknown.get(column)) for column, cell in enumerate(cells, start=1)]
+        filled = [(cell, formula) for cell, formula in pairs if cell.value is not None or formula is not None]
         if not filled:
             continue
         for area in merged:
-            if area.min_row == first + number:
-                carried[area] = next((pair for pair in filled if pair[0].column == area.min_col), None)
-            elif area.min_row < first + number <= area.max_row and carried.get(area):
-                filled.append(carried[area])
-        if beyond := next((cell for cell, _ in filled if cell.column > len(names) or not names[cell.column - 1]), None):
-            error = f"row {number}: cell {beyond.coordinate} is in a column without a name"
+            if area.min_row == header_row + number:
+                carried[area] = [pair for pair in filled if pair[0].column == area.min_col]
+            elif area.min_row < header_row + number <= area.max_row:
+                filled += carried.get(area, [])
+
+        # The record, in which each cell has the name of its column
+        nameless = [cell for cell, _ in filled if cell.column > len(names) or not names[cell.column - 1]]
+        if nameless:
+            error = f"row {number}: cell {nameless[0].coordinate} is in a column without a name"
             yield Raw(number, None, error, error)
             continue
-        record = dict.fromkeys(given)
+        record = dict.fromkeys(columns)
         for cell, formula in filled:
-            record[names[cell.column - 1]] = _seen(cell, formula)
+            record[names[cell.column - 1]] = _shown_cell(cell, formula)
             has_local_dates |= cell.number_format in SHOWN_OTHERWISE
-        if is_row([*record.values()], given, file):
+        if is_row([*record.values()], columns, file):
             yield Raw(number, record)
     if _occurs(file, "xl/worksheets/", b'<row [^>]*hidden="(1|true)"'):
         notes.append("rows that are hidden or filtered out are read like all others")
@@ -151,40 +154,42 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
         notes.append(f"dates that each computer shows in its own order are read as {SHOWN_OTHERWISE[0]}")
 
 
-def _formulas(file: Path, sheet: str, first: int) -> Iterator[Sequence[Any]]:
+def _formulas(file: Path, sheet: str, first_row: int) -> Iterator[Sequence[Any]]:
     """Yield the cells of each row, from a first one on, with formulas in place of values, if there are any."""
     import openpyxl
 
     if _occurs(file, "xl/worksheets/", b"<f[ >]"):
         book = openpyxl.load_workbook(file, read_only=True)
         try:
-            yield from book[sheet].iter_rows(min_row=first)
+            yield from book[sheet].iter_rows(min_row=first_row)
         finally:
             book.close()
 
 
 def _not_computed(cells: Sequence[Any], with_formulas: Sequence[Any], is_stale: bool) -> dict[int, str]:
     """Return the formulas of a row whose value is not in the file, by column."""
-    return {
-        cell.column: str(getattr(cell.value, "text", cell.value))
-        for saved, cell in zip(cells, with_formulas, strict=False)
-        if cell.data_type == "f"
-        and ((saved.value is None and saved.data_type == "n") or (is_stale and saved.value == 0))
-    }
+    formulas = {}
+    for saved, cell in zip(cells, with_formulas, strict=False):
+        is_absent = (saved.value is None and saved.data_type == "n") or (is_stale and saved.value == 0)
+        if is_absent and cell.data_type == "f":
+            formulas[cell.column] = str(getattr(cell.value, "text", cell.value))
+    return formulas
 
 
-def _seen(cell: Any, formula: str | None = None) -> str | UnreadableCell:
-    """The text that Excel shows for a cell, or why it is not known."""
+def _shown_cell(cell: Any, formula: str | None = None) -> str | UnreadableCell:
+    """Return the text that Excel shows for a cell, or why it is not known."""
     import openpyxl.utils.datetime
 
-    at = f"cell {cell.coordinate} of the sheet {cell.parent.title!r}"
+    location = f"cell {cell.coordinate} of the sheet {cell.parent.title!r}"
     if formula is not None:
         return UnreadableCell(
-            f"{at} has the formula {formula} without its value: save the file in Excel, or write the cell as a text"
+            f"{location} has the formula {formula} without its value: save the file in Excel, or write the cell as a "
+            "text"
         )
-    value, epoch = cell.value, cell.parent.parent.epoch
+    value = cell.value
+    epoch = cell.parent.parent.epoch
     if cell.data_type == "e":
-        return UnreadableCell(f"{at} is {value}", error=value)
+        return UnreadableCell(f"{location} is {value}", error=value)
     try:
         if isinstance(value, bool):
             return str(value).upper()
@@ -195,4 +200,4 @@ def _seen(cell: Any, formula: str | None = None) -> str | UnreadableCell:
             value = openpyxl.utils.datetime.to_excel(value, epoch)
         return shown_number(value, cell.number_format, is_1904=epoch.year == 1904)
     except UnshownError as error:
-        return UnreadableCell(f"{at} cannot be read: {error}; save it as a text")
+        return UnreadableCell(f"{location} cannot be read: {error}; save it as a text")

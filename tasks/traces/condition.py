@@ -101,14 +101,16 @@ def parse_condition(text: object) -> Condition:
     with session(config=limits) as connection:
         try:
             with time_limit(connection, _CHECK_S):
+                # A text that ends the WHERE clause, or begins another statement, gives another tree than `true` does
                 plain = _statement(connection, "true")
                 statement = _statement(connection, text)
-                nodes = [{**one["node"], "where_clause": None} for one in statement["statements"]]
-                if nodes != [{**one["node"], "where_clause": None} for one in plain["statements"]]:
+                nodes = [{**entry["node"], "where_clause": None} for entry in statement["statements"]]
+                if nodes != [{**entry["node"], "where_clause": None} for entry in plain["statements"]]:
                     raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
                 clause = statement["statements"][0]["node"]["where_clause"]
                 if problem := next(_problems(clause), ""):
                     raise UserError(f"{text!r}: {problem}")
+                # The clause with values of the trace in place of names, which DuckDB must be able to plan
                 columns: dict[str, str] = {}
                 plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, columns)
                 tree = {"tree": json.dumps(plain)}
@@ -117,8 +119,8 @@ def parse_condition(text: object) -> Condition:
                 nulls = ", ".join(f"NULL::VARIANT AS {column}" for column in ("unused", *columns.values()))
                 connection.execute(f"EXPLAIN SELECT {expression} FROM (SELECT {nulls})")
         except duckdb.Error as error:
-            said = re.sub("^[A-Z][a-z]+ Error: ", "", str(error).strip().splitlines()[0].rstrip(".!"))
-            raise UserError(f"{text!r}: {said}") from error
+            message = re.sub("^[A-Z][a-z]+ Error: ", "", str(error).strip().splitlines()[0].rstrip(".!"))
+            raise UserError(f"{text!r}: {message}") from error
         except RecursionError as error:
             raise UserError(f"{text!r}: is nested too deep") from error
     return Condition(text, expression, columns)
@@ -142,7 +144,7 @@ def _rewritten(node: Any, columns: dict[str, str]) -> Any:
             not tell upper and lower case apart in names.
     """
     if isinstance(node, list):
-        return [_rewritten(item, columns) for item in node]
+        return [_rewritten(child, columns) for child in node]
     if not isinstance(node, dict):
         return node
     if node.get("class") == "COLUMN_REF":
@@ -156,8 +158,8 @@ def _rewritten(node: Any, columns: dict[str, str]) -> Any:
 def _problems(node: Any, around: tuple[str, ...] = ()) -> Iterator[str]:
     """What a tree has that is not allowed; `around` are the calls, casts and comparisons that it stands in."""
     if isinstance(node, list):
-        for one in node:
-            yield from _problems(one, around)
+        for child in node:
+            yield from _problems(child, around)
     elif isinstance(node, dict):
         kind = node.get("class")
         if kind is not None and kind not in _ALLOWED:
@@ -184,8 +186,9 @@ def _problems_of_call(node: Any) -> Iterator[str]:
     if node["schema"] not in ("", "main"):
         yield f"write {name}({node['schema']}) in place of {node['schema']}.{name}()"
     elif name not in _FUNCTIONS:
-        near = difflib.get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.8)
-        yield f"{name}() is not allowed in a condition on a trace" + (f"; did you mean {near[0]}()?" if near else "")
+        matches = difflib.get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.8)
+        hint = f"; did you mean {matches[0]}()?" if matches else ""
+        yield f"{name}() is not allowed in a condition on a trace{hint}"
     elif name in _LIKE:
         pattern = node["children"][1].get("value") or {}
         text = pattern.get("value")
@@ -203,6 +206,6 @@ def _compared(node: dict[str, Any]) -> dict[str, Any]:
     if node["type"] not in _DISTINCT:
         return node
     compared = {**node, "type": _DISTINCT[node["type"]]}
-    about = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
-    missing = {side: {**about, "type": "OPERATOR_IS_NULL", "children": [node[side]]} for side in ("left", "right")}
-    return {**about, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **missing}]}
+    operator = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
+    is_null = {side: {**operator, "type": "OPERATOR_IS_NULL", "children": [node[side]]} for side in ("left", "right")}
+    return {**operator, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **is_null}]}

@@ -104,18 +104,20 @@ def prepare(
     import pyarrow.parquet as pq
 
     selection = select(rule, home, out, window)
-    accepted, quarantine, notes, planned = selection.staged, selection.rejects, selection.notes, None
+    accepted = selection.staged
+    quarantine = selection.rejects
+    planned = None
+    notes = [*selection.notes]
     if pq.read_metadata(accepted).num_rows:
         validation = validate(accepted, quarantine, str(out), _CONTRACT, home=home.local)
-        accepted, quarantine = validation.accepted, validation.quarantine
-        notes += tuple(
-            f"{rule.name}: {check.message}"
-            for check in validation.checks
-            if not check.success and check.release is None and check.rule != "unreadable"
-        )
+        accepted = validation.accepted
+        quarantine = validation.quarantine
+        for check in validation.checks:
+            if not check.success and check.release is None and check.rule != "unreadable":
+                notes.append(f"{rule.name}: {check.message}")
         if validation.n_accepted:
             planned = plan(accepted, home, out, [metric], only_failed=False, most=most, key_from=key_from)
-    return Prepared(rule, window, metric, selection, accepted, quarantine, planned, notes)
+    return Prepared(rule, window, metric, selection, accepted, quarantine, planned, tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,7 @@ def preview(prepared: Prepared) -> Preview:
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
+    # What would be scored: sampled, and accepted by the validation
     files = {"accepted": one_file(prepared.accepted), "decided": one_file(prepared.selection.decided)}
     with scratch(Path(prepared.accepted).parent) as connection:
         rows = connection.execute(_SQL["shown"], {**files, "most": _MAX_SHOWN}).fetchall()
@@ -193,10 +196,10 @@ def preview(prepared: Prepared) -> Preview:
         metric=prepared.rule.metric,
         signature=prepared.metric.signature,
         seen=prepared.selection.seen,
-        disabled=counts.get("disabled", 0),
-        filtered=counts.get("filtered", 0),
-        sampled_out=counts.get("sampled_out", 0),
-        quarantined=counts.get("quarantined", 0) + counts.get("sampled", 0) - taken,
+        disabled=counts["disabled"],
+        filtered=counts["filtered"],
+        sampled_out=counts["sampled_out"],
+        quarantined=counts["quarantined"] + counts["sampled"] - taken,
         taken=taken,
         measured=prepared.todo,
         estimate=next(iter(estimate_costs(prepared.plan)), None) if prepared.plan else None,
@@ -217,9 +220,12 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
     Raises:
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
-    rule, selection, metric = prepared.rule, prepared.selection, prepared.metric
+    rule = prepared.rule
+    selection = prepared.selection
+    metric = prepared.metric
     files = {"accepted": one_file(prepared.accepted), "decided": one_file(selection.decided)}
     names = {"rule": rule.name, "metric": metric.name, "signature": metric.signature, "run_id": run_id}
+    # The ledger is read first, since nobody else can write while the warehouse is open
     calls = collect_calls(home, parts, out)
     with home.warehouse.writing(taken_in=parts) as warehouse:
         commit_measurements(warehouse, home, run_id, parts)
@@ -234,28 +240,30 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         warehouse.execute(_SQL["add_outcomes"])
 
         # The watermark; what was filtered long ago goes, or the outcomes would grow with the log
-        newest = None if prepared.window.backfill else selection.newest
-        watermark = max(filter(None, [selection.last_run.watermark, newest]), default=None)
+        watermarks = [selection.last_run.watermark, None if prepared.window.backfill else selection.newest]
+        watermark = max(filter(None, watermarks), default=None)
         definition = json.dumps(rule.definition, ensure_ascii=False)
-        about: dict[str, object] = {"rule": rule.name, "metric": rule.metric, "run_id": run_id}
+        parameters: dict[str, object] = {
+            "rule": rule.name,
+            "metric": rule.metric,
+            "run_id": run_id,
+            "watermark": watermark,
+        }
         warehouse.execute("DELETE FROM trace_rules WHERE rule = ?", [rule.name])
-        warehouse.execute(_SQL["add_rule"], {**about, "watermark": watermark, "definition": definition})
+        warehouse.execute(_SQL["add_rule"], {**parameters, "definition": definition})
         if rule.late_days is not None and watermark is not None:
             begin = watermark - timedelta(days=rule.late_days)
             warehouse.execute(_SQL["forget_outcomes"], {"rule": rule.name, "begin": begin})
 
         # The funnel
         counts = dict(warehouse.execute(_SQL["counts"]).fetchall())
-        [(mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": metric.headline}).fetchall()
-        n_wanted = sum(counts.get(status, 0) for status in ("scored", "failed", "skipped"))
-        coverage = counts.get("scored", 0) / max(1, n_wanted)
-        mean, interval = estimate_of(rule.metric, metric.headline, mean, histogram, coverage)
+        [numbers] = warehouse.execute(_SQL["mean"], {"field": metric.headline}).fetchall()
+        mean, low, high = estimate_of(rule.metric, metric.headline, *numbers)
         counts |= {"seen": selection.seen, "again": selection.again, "measured": prepared.todo}
         columns = {column: counts.get(column, 0) for column in ("seen", *BUCKETS, "again", "measured")}
-        about |= {"since": prepared.window.since, "until": prepared.window.until, "sampling": rule.sampling}
-        about |= {"signature": metric.signature, "watermark": watermark}
+        parameters |= {"since": prepared.window.since, "until": prepared.window.until, "sampling": rule.sampling}
         warehouse.execute("DELETE FROM trace_funnels WHERE run_id = ? AND rule = ?", [run_id, rule.name])
-        warehouse.execute(_SQL["add_funnel"], {**about, **columns})
+        warehouse.execute(_SQL["add_funnel"], {**parameters, "signature": metric.signature, **columns})
     return Funnel(
         rule=rule.name,
         metric=rule.metric,
@@ -263,8 +271,8 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         **columns,
         field=metric.headline,
         mean=mean,
-        low=interval and interval.low,
-        high=interval and interval.high,
+        low=low,
+        high=high,
         watermark=watermark.isoformat() if watermark else None,
     )
 
@@ -292,11 +300,10 @@ def markdown(home: Home, funnel: Funnel) -> str:
 
 def funnel_table(funnels: Sequence[Funnel]) -> Table:
     """Return a column a rule: how many traces were seen, where each of them ended, and the mean of the main field."""
-    meanings = {
-        name: meaning
-        for name, meaning in {"again": "of these, seen before", **BUCKETS}.items()
-        if name == "scored" or any(getattr(funnel, name) for funnel in funnels)
-    }
+    meanings = {}
+    for name, meaning in {"again": "of these, seen before", **BUCKETS}.items():
+        if name == "scored" or any(getattr(funnel, name) for funnel in funnels):
+            meanings[name] = meaning
     means = [
         ("field", *(f"{funnel.metric}.{funnel.field}" for funnel in funnels), ""),
         ("mean", *(number(funnel.mean) for funnel in funnels), ""),
@@ -314,22 +321,23 @@ def preview_table(previews: Sequence[Preview]) -> Table:
         "measured": "of them: measurements to make",
     }
     estimates = [preview.estimate for preview in previews]
-    judges = [
-        ("calls", *(count(estimate.calls if estimate else None) for estimate in estimates), "to judges"),
-        ("cost", *(dollars(estimate.cost_usd) if estimate else NONE for estimate in estimates), ""),
-    ]
-    return _by_rule(previews, [meanings], judges if any(estimates) else [])
+    calls = [count(estimate.calls if estimate else None) for estimate in estimates]
+    costs = [dollars(estimate.cost_usd) if estimate else NONE for estimate in estimates]
+    judges = [("calls", *calls, "to judges"), ("cost", *costs, "")] if any(estimates) else []
+    return _by_rule(previews, [meanings], judges)
 
 
-def _by_rule(rules: Sequence[Selected], counts: Sequence[Mapping[str, str]], more: Sequence[tuple[str, ...]]) -> Table:
-    """Return a column for each rule with its counts in groups, and one that says what each row is; then `more` rows."""
+def _by_rule(
+    rules: Sequence[Selected], counts: Sequence[Mapping[str, str]], last_rows: Sequence[tuple[str, ...]]
+) -> Table:
+    """Return a column for each rule with its counts in groups, and one that says what each row is; then `last_rows`."""
     rows: list[tuple[str, ...]] = []
     groups: list[int] = []
+    # Lines between the groups keep apart what adds up
     for group, meanings in enumerate(counts):
         for name, meaning in meanings.items():
-            numbers = (count(getattr(rule, name)) for rule in rules)
-            rows.append((name.replace("_", " "), *numbers, meaning))
+            rows.append((name.replace("_", " "), *(count(getattr(rule, name)) for rule in rules), meaning))
             groups.append(group)
-    groups += [len(counts)] * len(more)
+    groups += [len(counts)] * len(last_rows)
     head = ("traces", *(rule.rule for rule in rules), "")
-    return Table("", head, [*rows, *more], left=[""], wrapped={"": 16}, groups=groups)
+    return Table("", head, [*rows, *last_rows], left=[""], wrapped={"": 16}, groups=groups)

@@ -36,7 +36,14 @@ INSERT INTO trace_outcomes BY NAME SELECT * FROM new_outcomes ANTI JOIN trace_ou
 SELECT outcome, count(*) FROM ends GROUP BY outcome
 
 -- name: mean
-SELECT fsum("value") / nullif(count("value"), 0), histogram(round("value", 4))
+-- The mean of a field over the traces, how often each value occurs, and the share of the rows to be scored that were.
+SELECT
+    fsum("value") / nullif(count("value"), 0),
+    histogram(round("value", 4)),
+    (
+        SELECT count(*) FILTER (outcome = 'scored') / greatest(1, count(*) FILTER (outcome IN ('scored', 'failed', 'skipped')))
+        FROM ends
+    )
 FROM (SELECT map_extract("values", $field)[1] AS "value" FROM new_outcomes)
 
 -- name: add_rule

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from answerkey.metrics_core.decide.bounded_mean import bounded_mean
-from answerkey.metrics_core.decide.intervals import (
-    Interval,
-    clopper_pearson,
-    of_all_rows,
-)
+from answerkey.metrics_core.decide.intervals import clopper_pearson, of_all_rows
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import ends, number
@@ -64,50 +59,53 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> History
     # Which field
     rules = dict(home.rows(_SQL["rules"]))
     if rule not in rules:
-        there = f"there are {', '.join(rules)}" if rules else "none has run yet: answerkey score-traces runs them"
-        raise UserError(f"{rule}: no rule of this name has scored traces in {home}; {there}")
-    known = [".".join(pair) for pair in home.rows(_SQL["fields"], {"rule": rule})]
+        names = f"there are {', '.join(rules)}" if rules else "none has run yet: answerkey score-traces runs them"
+        raise UserError(f"{rule}: no rule of this name has scored traces in {home}; {names}")
+    fields = [".".join(pair) for pair in home.rows(_SQL["fields"], {"rule": rule})]
     try:
-        [made] = create([rules[rule]])
-        main = f"{made.name}.{made.headline}"
+        [metric_of_rule] = create([rules[rule]])
+        name = f"{metric_of_rule.name}.{metric_of_rule.headline}"
     except UserError:
-        # Its code is not here, but its numbers are.
-        main = known[0] if known else rules[rule]
-    name = field if field in known else f"{main.partition('.')[0]}.{field}" if field else main
-    if field and name not in known:
-        raise UserError(f"{field}: the traces of the rule {rule} have {', '.join(known) or 'no numbers'}")
+        # Its code is not here, but its numbers are
+        name = fields[0] if fields else rules[rule]
+    if field:
+        name = field if field in fields else f"{name.partition('.')[0]}.{field}"
+        if name not in fields:
+            raise UserError(f"{field}: the traces of the rule {rule} have {', '.join(fields) or 'no numbers'}")
 
     # Its periods
     metric, _, field = name.partition(".")
-    rows = home.rows(_SQL["periods"], {"by": by, "field": field, "rule": rule, "metric": metric})
     periods = []
-    for start, n_total, n_wanted, last_method, n_scored, mean, histogram in rows:
-        coverage = n_scored / max(1, n_wanted)
-        shown, interval = estimate_of(metric, field, mean, histogram, coverage)
-        low, high = (interval.low, interval.high) if interval else (None, None)
-        periods.append(Period(start, n_scored, n_total, shown, low, high, last_method))
+    for start, n_scored, n_total, methods, *numbers in home.rows(
+        _SQL["periods"], {"by": by, "field": field, "rule": rule, "metric": metric}
+    ):
+        mean, low, high = estimate_of(metric, field, *numbers)
+        periods.append(Period(start, n_scored, n_total, mean, low, high, methods))
     return History(name, tuple(periods))
 
 
 def estimate_of(
     metric: str, field_name: str, mean: float | None, histogram: Mapping[float, int] | None, coverage: float
-) -> tuple[float | None, Interval | None]:
-    """Return the mean of a field and its 95 % interval as they hold for all traces; a share `coverage` has a number."""
+) -> tuple[float | None, float | None, float | None]:
+    """Return the mean of a field and its 95 % interval as they hold for all traces; a share `coverage` has a number.
+
+    There is no interval where the range of the values is unknown.
+
+    Args:
+        histogram: how often each value occurs.
+    """
     # Of a metric of a user's own only the name is stored, and not where its code is
     fields = METRICS[metric]().fields if metric in METRICS else ()
     field = next((field for field in fields if field.name == field_name), None)
     low, high = (field.low, field.high) if field else (-math.inf, math.inf)
-    return of_all_rows(mean, _interval(field, histogram), coverage, low, high)
-
-
-def _interval(field: Field | None, histogram: Mapping[float, int] | None) -> Interval | None:
-    """Return the interval of the mean of values, of which `histogram` counts each; None if their range is unknown."""
-    if field is None or not histogram:
-        return None
-    if field.binary and histogram.keys() <= {0.0, 1.0}:
-        return clopper_pearson(histogram.get(1.0, 0), sum(histogram.values()))
-    values, counts = list(histogram), list(histogram.values())
-    return bounded_mean(values, counts=counts, low=field.low, high=field.high)
+    interval = None
+    if field and histogram:
+        if field.binary and histogram.keys() <= {0.0, 1.0}:
+            interval = clopper_pearson(histogram.get(1.0, 0), sum(histogram.values()))
+        else:
+            interval = bounded_mean([*histogram], counts=[*histogram.values()], low=low, high=high)
+    mean, interval = of_all_rows(mean, interval, coverage, low, high)
+    return (mean, interval.low, interval.high) if interval else (mean, None, None)
 
 
 def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:
@@ -120,4 +118,5 @@ def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:
         for period in periods
     ]  # fmt: skip
     table = Table(title, (f"{by} (UTC)", "mean", "95 % interval", "scored", "method"), rows)
-    return table if any(period.methods > 1 for period in periods) else table.without("method")
+    has_methods = any(period.methods > 1 for period in periods)
+    return table if has_methods else table.without("method")

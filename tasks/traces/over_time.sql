@@ -15,7 +15,12 @@ WITH measured AS (
 ), numbered AS (
     SELECT *, dense_rank() OVER (ORDER BY since, signature) AS method FROM measured
 )
-SELECT strftime(start, '%Y-%m-%d'), count(*), count(*) FILTER (outcome <> 'undefined'),
-       max(method),
-       count("value"), fsum("value") / nullif(count("value"), 0), histogram(round("value", 4))
-FROM numbered GROUP BY start ORDER BY start
+SELECT
+    strftime(start, '%Y-%m-%d') AS start,
+    count("value") AS n_scored,
+    count(*) AS n_total,
+    max(method) AS methods,
+    fsum("value") / nullif(count("value"), 0) AS mean,
+    histogram(round("value", 4)) AS histogram,
+    count("value") / greatest(1, count(*) FILTER (outcome <> 'undefined')) AS coverage
+FROM numbered GROUP BY numbered.start ORDER BY numbered.start

@@ -63,8 +63,10 @@ datetime.datetime(2026, 11, 1, 2, 26, 40, tzinfo=datetime.timezone.utc), None)
             # What has no end is often logged as the last day of all.
             return moment if moment.year < 9999 else None
         return None
-    unit = next((unit for limit, unit in _UNITS if number < limit), None) if number.is_finite() else None
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(number * unit)) if unit else None
+    units = [unit for limit, unit in _UNITS if number < limit] if number.is_finite() else []
+    if not units or units[0] is None:
+        return None
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(number * units[0]))
 
 
 def _start(value: object) -> datetime:
@@ -108,12 +110,13 @@ def _metric(name: str) -> str:
     return name
 
 
-def _several(where: object) -> tuple[object, ...]:
-    return tuple(where) if isinstance(where, list) else (where,)
+def _conditions(conditions: object) -> tuple[object, ...]:
+    return tuple(conditions) if isinstance(conditions, list) else (conditions,)
 
 
 def _judge(judge: object) -> object:
-    return {"judges": [judge] if isinstance(judge, str) else judge} if isinstance(judge, str | list) else judge
+    judge = [judge] if isinstance(judge, str) else judge
+    return {"judges": judge} if isinstance(judge, list) else judge
 
 
 _Path = Annotated[str, BeforeValidator(_path)]
@@ -149,7 +152,7 @@ class Rule(BaseModel):
     time: _Path = "start_time"
     start: Annotated[datetime | None, BeforeValidator(_start)] = None
     late_days: Annotated[float | None, Field(ge=0, le=36_500)] = None
-    where: Annotated[tuple[Annotated[Condition, BeforeValidator(_condition)], ...], BeforeValidator(_several)] = ()
+    where: Annotated[tuple[Annotated[Condition, BeforeValidator(_condition)], ...], BeforeValidator(_conditions)] = ()
     sampling: Annotated[float, Field(ge=0, le=1)] = 1.0
     mapping: dict[str, _Path]
     dataset: str = ""
@@ -166,8 +169,8 @@ class Rule(BaseModel):
     def definition(self) -> dict[str, Any]:
         """What its file says, as JSON has it, without passwords and tokens in the address of the source."""
         content = {**self._located.content, "source": without_secrets(self._located.content["source"])}
-        read: dict[str, Any] = json.loads(json.dumps(content, default=str))
-        return read
+        definition: dict[str, Any] = json.loads(json.dumps(content, default=str))
+        return definition
 
 
 KEYS = tuple(Rule.model_fields)
@@ -193,16 +196,17 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
     Raises:
         UserError: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
     """
+    # The files
     files: list[Path] = []
-    for place in map(Path, places):
-        if not place.exists():
-            raise UserError(f"{place}: there is no such file or folder of rules")
-        folder = [file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending)]
-        if place.is_dir() and not folder:
-            raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
-        files += sorted(folder) if place.is_dir() else [place.resolve()]
-    rules: dict[str, Rule] = {}
-    problems: list[str] = []
+    for path in map(Path, places):
+        if not path.exists():
+            raise UserError(f"{path}: there is no such file or folder of rules")
+        in_folder = sorted(file for file in path.resolve().glob("*") if file.name.endswith((".yaml", ".yml")))
+        if path.is_dir() and not in_folder:
+            raise UserError(f"{path}: no rules in this folder; a rule is a .yaml file")
+        files += in_folder or [path.resolve()]
+
+    # The rules in them
     documents: list[Located] = []
     for file in dict.fromkeys(files):
         located = read_located(file)
@@ -211,16 +215,21 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
             documents += [located.inside(f"rules[{n}]") for n in range(len(content["rules"]))]
         else:
             documents.append(located)
+
+    # All problems at once
+    rules: dict[str, Rule] = {}
+    problems: list[str] = []
     for located in documents:
         try:
             rule = _rule(located)
         except UserError as error:
             problems.append(str(error))
             continue
-        first = rules.setdefault(rule.name, rule)
-        if first is not rule:
-            taken = f"name: {rule.name} is taken by the rule in {first.line('name')}; rename one"
-            problems.append(f"{rule.line('name')}: {taken}")
+        namesake = rules.setdefault(rule.name, rule)
+        if namesake is not rule:
+            line = rule.line("name")
+            other_line = namesake.line("name")
+            problems.append(f"{line}: name: {rule.name} is taken by the rule in {other_line}; rename one")
     if problems:
         raise UserError("\n".join(problems))
     for name in only:
@@ -239,18 +248,22 @@ def _rule(located: Located) -> Rule:
         raise UserError(f"{located.where()}: a rule has the keys {', '.join(_NEEDED)} and more; this is none")
     # A key without a value says nothing.
     content = {key: value for key, value in located.content.items() if value is not None}
-    found = [*_mapping_problems(content)]
+    problems = [*_mapping_problems(content)]
     try:
         rule = Rule.model_validate(content)
     except ValidationError as error:
-        found = [*map(_problem, error.errors()), *found]
-    problems = dict(reversed(found))
-    if problems:
-        raise UserError("\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(problems.items())))
+        problems = [*map(_problem, error.errors()), *problems]
+    # The first problem of each key
+    problem_by_key = dict(reversed(problems))
+    if problem_by_key:
+        raise UserError(
+            "\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(problem_by_key.items()))
+        )
     if rule.judge and create([rule.metric])[0].kind != "judge":
         problem = f"judge: {rule.metric} asks none; remove it, or choose a metric that does"
         raise UserError(f"{located.where('judge')}: {problem}")
 
+    # Paths are relative to the file of the rule, and keys have the names of the loader
     source = rule.source
     if not URL.match(source):
         source = os.path.normpath(Path(located.file).parent / Path(source).expanduser())
@@ -275,24 +288,29 @@ def _problem(error: Any) -> tuple[str, str]:
 
 def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the path and the description of what is wrong with a mapping as a whole."""
-    mapping, dataset = content.get("mapping"), content.get("dataset")
+    mapping = content.get("mapping")
+    dataset = content.get("dataset")
     if not isinstance(mapping, dict):
         return
+    # Each key, by the name that it stands for
     keys: dict[str, str] = {}
     for key in mapping:
-        place, name = f"mapping.{key}", _DOCUMENT.get(key, key)
+        path = f"mapping.{key}"
+        name = _DOCUMENT.get(key, key)
         if name not in MAPPED:
-            yield place, f"{place}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
+            yield path, f"{path}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
         elif name in keys:
-            yield place, f"{place}: is the same as {keys[name]}; keep one"
+            yield path, f"{path}: is the same as {keys[name]}; keep one"
         keys.setdefault(str(name), key)
+
+    # All of them together, and a data set
     if "answer" not in keys:
         yield "mapping", "mapping: answer (or output) is missing: where the answer is in a trace"
     if dataset and "key" not in keys:
         yield "dataset", "dataset: its rows are joined by id; say with mapping.key where the id is in a trace"
     if dataset and "references" in keys:
-        place = f"mapping.{keys['references']}"
-        yield place, f"{place}: the data set has them; keep one of both"
+        path = f"mapping.{keys['references']}"
+        yield path, f"{path}: the data set has them; keep one of both"
     if not dataset and "key" in keys:
         yield "mapping.key", "mapping.key: joins a data set; name it with dataset"
     if not dataset and "references" not in keys:

@@ -90,7 +90,7 @@ class Selection:
     decided: str
     staged: str
     rejects: str
-    counts: Mapping[str, int]
+    counts: Counter[str]
     again: int
     newest: datetime | None
     last_run: LastRun
@@ -133,20 +133,23 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     paths.pop("key", None)
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
     with scratch(out) as connection:
+        # What earlier runs left, and the right answers of a data set
         last_run = _recall(connection, rule, home, out)
         references: dict[str, Reference] = {}
         if rule.dataset:
             rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
             references = {row[0]: Reference.stored(row) for row in rows}
+        # Decide on the traces a batch at a time, and stage those that are sampled
         selector = _Selector(connection, rule, references)
-        stager = Stager(ColumnMap(paths, (), ()), rule.name, selector.joined if rule.dataset else None)
+        find_reference = (lambda trace_id, *_: selector.joined.get(trace_id)) if rule.dataset else None
+        stager = Stager(ColumnMap(paths, (), ()), rule.name, find_reference)
         stage_rows(selector.traces(out, *_statement(rule, window, last_run.watermark)), stager, staged, rejects)
         selector.check(last_run)
         notes = [*selector.notes(), *([] if window.backfill else selector.left_out(last_run))]
         write_parquet(connection, _SQL["looked_at"], decided)
         # A trace that claims to come from the future would make all others late.
         [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
-        counts = dict(connection.execute(_SQL["counts"]).fetchall())
+        counts = Counter(dict(connection.execute(_SQL["counts"]).fetchall()))
     return Selection(str(decided), str(staged), str(rejects), counts, again, instant(newest), last_run, tuple(notes))
 
 
@@ -161,11 +164,12 @@ def newest_version(rule: Rule, home: Home) -> str:
         raise UserError(
             f"{line} there is no warehouse in {home}; `answerkey evaluate` makes one, --home names another folder"
         )
-    known = dict(home.rows(_SQL["newest_versions"]))
-    if rule.dataset not in known:
-        there = f"there are {', '.join(sorted(known))}" if known else "there is none yet: answerkey evaluate makes them"
-        raise UserError(f"{line} there is no data set {rule.dataset!r}; {there}")
-    return str(known[rule.dataset])
+    versions = dict(home.rows(_SQL["newest_versions"]))
+    if rule.dataset not in versions:
+        names = ", ".join(sorted(versions))
+        hint = f"there are {names}" if versions else "there is none yet: answerkey evaluate makes them"
+        raise UserError(f"{line} there is no data set {rule.dataset!r}; {hint}")
+    return str(versions[rule.dataset])
 
 
 def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> LastRun:
@@ -174,18 +178,18 @@ def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: 
     Afterwards it can read and write in the folder `out` only.
     """
     connection.execute(_SQL["tables"])
-    last = []
+    last_runs = []
     if home.warehouse.exists():
         file = out / "known.parquet"
         conditions = {"unknown": _UNKNOWN, "conditions": [condition.text for condition in rule.where]}
         with home.warehouse.reading() as warehouse:
             write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name, **conditions})
-            last = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
+            last_runs = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
         connection.execute("INSERT INTO known FROM read_parquet($file)", {"file": one_file(file)})
     connection.execute(f"SET allowed_directories = [{quoted(out.absolute())}]; SET enable_external_access = false")
-    if not last:
+    if not last_runs:
         return LastRun()
-    [(watermark, definition, scored)] = last
+    [(watermark, definition, scored)] = last_runs
     return LastRun(instant(watermark), json.loads(definition), scored)
 
 
@@ -201,6 +205,7 @@ def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
             begins.append(watermark - timedelta(days=rule.late_days))
         looked_at = "coalesce(time >= $begin, true) AND coalesce(outcome IN ('failed', 'skipped'), true)"
         bounds = {"begin": max(begins, default=None)}
+    # A trace that breaks a condition, or for which one cannot be evaluated, is filtered with its text as the reason
     cases = [
         f"WHEN fits{n} IS NULL THEN $unknown || $where{n} WHEN NOT fits{n} THEN $where{n}"
         for n in range(len(rule.where))
@@ -218,7 +223,10 @@ def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
 
 def _columns(rule: Rule) -> dict[str, str]:
     """Return the columns that the conditions look at, by path."""
-    return {path: column for condition in rule.where for path, column in condition.columns.items()}
+    columns: dict[str, str] = {}
+    for condition in rule.where:
+        columns |= condition.columns
+    return columns
 
 
 @dataclass(slots=True)
@@ -246,12 +254,14 @@ class _Selector:
         import duckdb
         import pyarrow as pa
 
-        columns, deadline = _columns(self.rule), time.monotonic() + _LIMIT_S
+        columns = _columns(self.rule)
+        deadline = time.monotonic() + _LIMIT_S
         text = pa.string()
         types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
         types |= dict.fromkeys(("problem", *columns.values()), text)
         files = _files(self.rule.source)
         rows = AS_IT_STANDS.rows(read("\n".join(files), out, self.contents) if files else iter(()))
+        # Only so many rows are in memory, and all batches together have one deadline
         while batch := list(islice(rows, _BATCH)):
             described = [self._described(raw, columns) for raw in batch]
             self.connection.register("batch", pa.Table.from_pylist(described, schema=pa.schema(types)))
@@ -269,35 +279,40 @@ class _Selector:
 
     def _described(self, raw: Raw, columns: Mapping[str, str]) -> dict[str, Any]:
         """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
+        # What stands at the paths of the rule
         rule = self.rule
-        row = {"row": raw.row, "problem": raw.error}
-        found: dict[str, Any] = {}
+        problems = [raw.error] if raw.error else []
+        cells: dict[str, Any] = {}
+        inputs: dict[str, Any] = {}
         if raw.record is not None:
             self.n_records += 1
             try:
                 for path in (rule.id, rule.time, *columns):
-                    found[path] = value(raw.record, path)
-                    self.at[path] += found[path] is not None or is_there(raw.record, path)
-                row |= {column: clean(_json(found[path])) for path, column in columns.items()}
+                    cells[path] = value(raw.record, path)
+                    self.at[path] += cells[path] is not None or is_there(raw.record, path)
+                inputs = {column: clean(_json(cells[path])) for path, column in columns.items()}
             except (ValueError, RecursionError) as error:
-                row["problem"] = f"{path}: {error}"
-        given_id = found.get(rule.id)
-        trace_id = "" if isinstance(given_id, bool | Mapping | list) or given_id is None else str(given_id).strip()
-        moment = instant(found.get(rule.time))
+                problems.append(f"{path}: {error}")
+
+        # Its id and its time; the first problem is the one that is told
+        id_cell = cells.get(rule.id)
+        trace_id = "" if isinstance(id_cell, bool | Mapping | list | None) else str(id_cell).strip()
         if not 0 < len(trace_id) <= _MAX_ID_CHARS:
-            trace_id = ""
-            row["problem"] = (
-                row["problem"] or f"the id ({rule.id}) is missing, or is no text or number of a usual length"
-            )
-        if moment is None:
-            why = f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970"
-            row["problem"] = row["problem"] or why
-        if not trace_id:
             content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
             trace_id = f"#{content_hash([content])}"
+            problems.append(f"the id ({rule.id}) is missing, or is no text or number of a usual length")
         trace_id = clean(trace_id) or ""
-        sampled = in_sample(rule.name, trace_id, rule.sampling)
-        return row | {"trace_id": trace_id, "time": moment, "sampled": sampled}
+        moment = instant(cells.get(rule.time))
+        if moment is None:
+            problems.append(f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970")
+        return {
+            "row": raw.row,
+            "trace_id": trace_id,
+            "time": moment,
+            "sampled": in_sample(rule.name, trace_id, rule.sampling),
+            "problem": problems[0] if problems else None,
+            **inputs,
+        }
 
     def _staged(self, batch: Sequence[tuple[Raw, str, str, str]]) -> Iterator[Raw]:
         """Yield what the loader is to stage of rows, each with its trace id, its bucket and the reason."""
@@ -307,24 +322,26 @@ class _Selector:
         self.mapped.update(key for record in sampled for key, path in mapping.items() if is_there(record, path))
         if self.quoted is None and sampled:
             self.quoted = [path for path in dict.fromkeys(mapping.values()) if _all_quoted(sampled, path)]
+        # The record for the loader, with its own id; one that cannot be read is quarantined with the others
         for raw, trace_id, bucket, reason in batch:
-            record, error = None, reason
+            record = None
+            error = reason
             if bucket == "sampled" and raw.record is not None:
                 try:
-                    texts = {
-                        path: text for path in self.quoted or () if isinstance(text := value(raw.record, path), str)
-                    }
-                    record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}, _ID: trace_id}
+                    record = {**raw.record, _ID: trace_id}
+                    for path in self.quoted or ():
+                        if isinstance(text := value(raw.record, path), str):
+                            record[path] = as_json(text)
                     key = clean(as_text(value(record, mapping.get("key")))) or ""
                     if reference := self.references.get(key):
                         self.joined[trace_id] = reference._replace(sample_id=trace_id)
                 except ValueError as problem:
-                    record, error = None, str(problem)
+                    record = None
+                    error = str(problem)
             if record is not None:
                 yield raw._replace(record=record)
             elif bucket in ("sampled", "quarantined"):
-                text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
-                yield raw._replace(record=None, error=error, text=text)
+                yield raw._replace(record=None, error=error, text=raw.content())
 
     def check(self, last_run: LastRun) -> None:
         """Check that the paths to id, time and answer lead somewhere: otherwise all traces would be scored as blank.
@@ -341,8 +358,8 @@ class _Selector:
                     f"{rule.line(key)}: {key}: none of the {self.n_records:,} rows in {without_secrets(rule.source)} "
                     f"has anything at {path!r}; write where the {key} of a trace is"
                 )
-        known = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
-        if self.n_sampled and not self.mapped["answer"] and not known:
+        has_scored = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
+        if self.n_sampled and not self.mapped["answer"] and not has_scored:
             raise UserError(
                 f"{rule.line('mapping.answer')}: mapping.answer: none of the {self.n_sampled:,} sampled traces has "
                 f"anything at {rule.mapping['answer']!r}; write where the answer of a trace is"
@@ -364,6 +381,7 @@ class _Selector:
             if n == self.n_records:
                 raise UserError(f"{rule.line('where')}: where: {problem}; {_CAST}")
             yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
+        # What is mapped is usually in some trace
         for key in MAPPED:
             if self.n_sampled and key in rule.mapping and not self.mapped[key]:
                 yield (
@@ -384,25 +402,26 @@ class _Selector:
                 f"{rule.name}: {n_late:,} traces are older than the newest one by more than late_days "
                 f"({rule.late_days:g}), and were left out; `--since {late or 'DAY'}` scores them"
             )
-        definition, before = rule.definition, last_run.definition
-        changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
-        if before and changed and n_settled:
+        definition = rule.definition
+        last_definition = last_run.definition
+        changed = [key for key in KEYS if definition.get(key) != last_definition.get(key) and key not in _OF_NO_TRACE]
+        if last_definition and changed and n_settled:
             yield (
                 f"{rule.name}: {', '.join(changed)} changed since the last run; the {n_settled:,} traces that earlier "
                 f"runs settled are not looked at again, but with `--since {settled or 'DAY'}`"
             )
 
 
-def _json(found: Any) -> str:
+def _json(cell: Any) -> str:
     """Return a value as JSON. Numbers are numbers, whatever they were read as."""
-    if isinstance(found, Spelled | Decimal):
-        return str(found)
-    if isinstance(found, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(key))}: {_json(item)}" for key, item in found.items()) + "}"
-    if isinstance(found, list):
-        return "[" + ", ".join(map(_json, found)) + "]"
+    if isinstance(cell, Spelled | Decimal):
+        return str(cell)
+    if isinstance(cell, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {_json(member)}" for key, member in cell.items()) + "}"
+    if isinstance(cell, list):
+        return "[" + ", ".join(map(_json, cell)) + "]"
     # NaN is how pandas writes "nothing".
-    return "null" if found != found else json.dumps(found, ensure_ascii=False, default=str)  # noqa: PLR0124
+    return "null" if cell != cell else json.dumps(cell, ensure_ascii=False, default=str)  # noqa: PLR0124
 
 
 def in_sample(rule: str, trace_id: str, rate: float) -> bool:

@@ -18,15 +18,15 @@ FOLDER = "great_expectations"
 """The folder of a home with everything of the library."""
 _FILE = "known.json"
 _VERSION = "great-expectations"
-_MOST = 4_096
+_MAX_OUTCOMES = 4_096
 """Outcomes that are kept: the newest."""
 
 
 def cached(home: Path) -> dict[str, Any]:
     """The cached outcomes in the folder of a home, by key; none of another version of the library."""
     try:
-        kept = json.loads((home / FOLDER / _FILE).read_text(encoding="utf-8"))
-        return dict(kept["outcomes"]) if kept["version"] == version(_VERSION) else {}
+        document = json.loads((home / FOLDER / _FILE).read_text(encoding="utf-8"))
+        return dict(document["outcomes"]) if document["version"] == version(_VERSION) else {}
     except (OSError, ValueError, KeyError, TypeError):
         # To know nothing costs time, and is never wrong.
         return {}
@@ -37,6 +37,6 @@ def add_to_cache(home: Path, outcomes: Mapping[str, Any]) -> None:
 
     Two processes that do this at once may lose what one of them has added, which is then asked again.
     """
-    newest = [*{**cached(home), **outcomes}.items()][-_MOST:]
+    newest = [*{**cached(home), **outcomes}.items()][-_MAX_OUTCOMES:]
     with atomic_write(home / FOLDER / _FILE) as file:
         file.write_text(json.dumps({"version": version(_VERSION), "outcomes": dict(newest)}), encoding="utf-8")

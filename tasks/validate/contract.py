@@ -100,7 +100,8 @@ def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], broken: Sequence[
     also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
     for name in ("slices", "columns"):
         row[name] = None if row[name] is None else dict(row[name])
-    file, file_row = row.pop("file"), row.pop("file_row")
+    file = row.pop("file")
+    file_row = row.pop("file_row")
     return {
         "file": file,
         "row": row["row"] if file is None else file_row,
@@ -119,7 +120,7 @@ _MAX_TEXT_CHARS = 1_000_000
 def _shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _MAX_TEXT_CHARS:
         return f"{value[:_MAX_TEXT_CHARS]}... ({len(value):,} characters)"
-    return [_shortened(item) for item in value] if isinstance(value, list) else value
+    return list(map(_shortened, value)) if isinstance(value, list) else value
 
 
 _SAMPLE_RULES = frozenset((
@@ -141,10 +142,9 @@ def without_answer(
         quarantined: the row of the quarantine file that was made of it.
         broken: the names of the rules that the row breaks.
     """
-    is_repeated = "id_unique" in broken
-    if not _SAMPLE_RULES.isdisjoint(broken) or (
-        is_repeated and (marks["id_clash"] == 1 or row["row"] != marks["first_row"])
-    ):
+    if not _SAMPLE_RULES.isdisjoint(broken):
+        return None
+    if "id_unique" in broken and (marks["id_clash"] == 1 or row["row"] != marks["first_row"]):
         return None
     if "encoding" in broken and any(name != "answer" and _BROKEN.search(text) for name, text in _texts(row)):
         return None
@@ -192,21 +192,15 @@ def _row_entries() -> Any:
 
 
 def _row_rule(entry: Mapping[str, Any], contract: Contract) -> Rule:
-    """An entry of `rules.yml` as a rule."""
-    name, severity = entry["name"], entry.get("severity", "warning")
+    """Return an entry of `rules.yml` as a rule."""
     limit = getattr(contract, entry.get("limit", ""), 0)
-    holds, breaks = (entry[key].replace("{limit:,}", f"{limit:,}") for key in ("holds", "breaks"))
-    reason = _REASONS.get(name, lambda _row, marks: entry["reason"].format(**marks, limit=limit))
-    return Rule(
-        name,
-        severity,
-        entry["column"],
-        holds,
-        breaks,
-        limit,
-        reason if severity == "critical" else None,
-        entry.get("texts", ()),
-    )
+    rule: dict[str, Any] = {"severity": "warning", **entry, "limit": limit}
+    rule.pop("references", None)
+    for key in ("holds", "breaks"):
+        rule[key] = entry[key].replace("{limit:,}", f"{limit:,}")
+    reason = _REASONS.get(entry["name"], lambda _row, marks: entry["reason"].format(**marks, limit=limit))
+    rule["reason"] = reason if rule["severity"] == "critical" else None
+    return Rule(**rule)
 
 
 def _error_text(row: Row, marks: Marks) -> str:
@@ -233,9 +227,8 @@ def _repeated(row: Row, marks: Marks) -> str:
 def _inconsistent(row: Row, marks: Marks) -> str:
     names = ("question", "references", "facts", "cluster", "incorrect_references")
     differing = [name for bit, name in enumerate(names) if marks["differing"] >> bit & 1] or ["sample"]
-    verb = (
-        "differ" if len(differing) > 1 or differing[0] in ("references", "facts", "incorrect_references") else "differs"
-    )
+    is_plural = len(differing) > 1 or differing[0].endswith("s")
+    verb = "differ" if is_plural else "differs"
     problem = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
     if marks["votes"]:
         return f"{problem} from what {marks['votes']} of its {marks['voters']} rows have"
@@ -246,11 +239,11 @@ _BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def _damaged(row: Row, marks: Marks) -> str:
-    return "; ".join(
-        f"the {name} holds U+{ord(found[0]):04X} at character {found.start() + 1:,}"
-        for name, text in _texts(row)
-        if (found := _BROKEN.search(text))
-    )
+    problems = []
+    for name, text in _texts(row):
+        if match := _BROKEN.search(text):
+            problems.append(f"the {name} holds U+{ord(match[0]):04X} at character {match.start() + 1:,}")
+    return "; ".join(problems)
 
 
 def _texts(row: Row) -> Iterator[tuple[str, str]]:

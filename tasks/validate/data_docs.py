@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -54,7 +56,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     Raises:
         UserError: a page cannot be written.
     """
-    suites = {"contract": contract_suite(contract).configurations()}
+    suites = {"contract": [expectation.config for expectation in contract_suite(contract).expectations]}
     outcomes = [asdict(check) for check in checked.checks]
     cache_key = content_hash([dataset, suites["contract"], contract.expectations, outcomes])
     # Equal outcomes have one page
@@ -64,7 +66,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
 
     if contract.expectations:
         own_suite = read_suite(contract.expectations)
-        suites[own_suite.name] = own_suite.configurations()
+        suites[own_suite.name] = [expectation.config for expectation in own_suite.expectations]
 
     # The library keeps the results in the folder of the home, and makes pages of them
     root = (home.local / FOLDER).resolve()
@@ -90,7 +92,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
             removed = _remove_old(context, dataset)
             identifiers = [*(page for _, page in pages), *(page.expectation_suite_identifier for _, page in pages)]
             context.build_data_docs(resource_identifiers=identifiers)
-            page_names = [name for identifier in identifiers for name in _page_names(context, identifier)]
+            page_names = list(itertools.chain.from_iterable(_page_names(context, page) for page in identifiers))
 
         for page in removed:
             (home.local / page).unlink(missing_ok=True)
@@ -102,17 +104,17 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
             file = home.local / name
             if not file.is_file():
                 raise UserError(f"{file.parent}: a page cannot be written here; is the disk full?")
-            content = file.read_text(encoding="utf-8")
-            cleaned = _TRACKING.sub("", content)
-            if cleaned != content:
-                file.write_text(cleaned, encoding="utf-8")
+            file.write_text(_TRACKING.sub("", file.read_text(encoding="utf-8")), encoding="utf-8")
         if home.shared:
             _upload_site(home)
 
     # The page to link is that of the first suite that the rows break
     broken = {check.rule for check in checked.checks if not check.success}
-    rules = [{expectation["meta"]["name"] for expectation in expectations} for expectations in suites.values()]
-    page = page_names[next((n for n, rule_names in enumerate(rules) if rule_names & broken), 0)]
+    page = page_names[0]
+    for suite_page, expectations in zip(page_names, suites.values(), strict=False):
+        if any(expectation["meta"]["name"] in broken for expectation in expectations):
+            page = suite_page
+            break
     add_to_cache(home.local, {cache_key: page})
     return page
 
@@ -162,9 +164,9 @@ def _store_result(
     )
 
     # Each expectation gets the checks of the rule that it stands for
-    checks_by_rule: dict[str, list[Check]] = {}
+    checks_by_rule = defaultdict[str, list[Check]](list)
     for outcome in outcomes:
-        checks_by_rule.setdefault(outcome.rule, []).append(outcome)
+        checks_by_rule[outcome.rule].append(outcome)
     results = [
         _expectation_result(expectation.configuration, checks_by_rule[expectation.meta["name"]])
         for expectation in definition.suite.expectations
@@ -216,13 +218,13 @@ def _expectation_result(configuration: Any, checks: Sequence[Check]) -> Any:
     from great_expectations.core import ExpectationValidationResult
 
     counted_checks = [check for check in checks if check.release is None] or checks
-    n_failed, n_checked = (
-        sum(check.n_failed for check in counted_checks),
-        sum(check.n_checked for check in counted_checks),
-    )
+    n_failed = sum(check.n_failed for check in counted_checks)
+    n_checked = sum(check.n_checked for check in counted_checks)
     # It has names of releases in it, and the pages show it as it is.
     messages = [escape(check.message, quote=False) for check in checks if not check.success]
     share = 100 * n_failed / max(n_checked, 1)
+    shows_text = messages and configuration.type not in _TYPES_WITH_CHART
+    observed = {"observed_value": "; ".join(messages)} if shows_text else {}
     return ExpectationValidationResult(
         success=all(check.success for check in checks),
         expectation_config=configuration,
@@ -235,11 +237,7 @@ def _expectation_result(configuration: Any, checks: Sequence[Check]) -> Any:
             "unexpected_percent_total": share,
             "unexpected_percent_nonmissing": share,
             "partial_unexpected_list": [],
-            **(
-                {"observed_value": "; ".join(messages)}
-                if messages and configuration.type not in _TYPES_WITH_CHART
-                else {}
-            ),
+            **observed,
         },
         exception_info={"raised_exception": False, "exception_traceback": None, "exception_message": None},
     )
@@ -249,13 +247,15 @@ def _remove_old(context: Any, dataset: str) -> list[str]:
     """Remove the results of a data set beyond the newest; returns the names of their pages."""
     store = context.validation_results_store
     keys = [key for key in store.list_keys() if key.batch_identifier == f"{_SOURCE}-{dataset}"]
-    by_suite: dict[str, list[Any]] = {}
+    by_suite = defaultdict[str, list[Any]](list)
     for key in sorted(keys, key=lambda key: key.run_id.run_time):
-        by_suite.setdefault(key.expectation_suite_identifier.name, []).append(key)
-    old_keys = [key for suite_keys in by_suite.values() for key in suite_keys[:-_MAX_RESULTS]]
-    for key in old_keys:
-        store.remove_key(key)
-    return [name for key in old_keys for name in _page_names(context, key)]
+        by_suite[key.expectation_suite_identifier.name].append(key)
+    page_names = []
+    for suite_keys in by_suite.values():
+        for key in suite_keys[:-_MAX_RESULTS]:
+            store.remove_key(key)
+            page_names += _page_names(context, key)
+    return page_names
 
 
 def _page_names(context: Any, page: Any) -> list[str]:

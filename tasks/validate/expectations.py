@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.tasks.validate.contract import Severity, reserved
+from answerkey.tasks.validate.contract import reserved
 from answerkey.tasks.validate.library import as_expectation, as_suite, great_expectations, validated
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import quoted
@@ -54,17 +54,31 @@ class Expectation:
     """One expectation of a suite: its name, what it says, and what happens where it does not hold.
 
     `rows` says whether single rows break it, which are then quarantined if it is critical. `row_by_row` says whether
-    each row can be looked at without the others. `config` is it in the library's own form.
+    each row can be looked at without the others.
     """
 
     name: str
-    severity: Severity
+    severity: str
     sentence: str
-    config: Mapping[str, Any]
+    kind: str
+    kwargs: Mapping[str, Any]
+    meta: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     rows: bool = False
     row_by_row: bool = False
     mostly: float = 1.0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Return it as `library.as_expectation` takes it."""
+        return {
+            "type": self.kind,
+            "kwargs": self.kwargs,
+            "severity": self.severity,
+            "meta": {**self.meta, "name": self.name},
+            # Data Docs write the sentence into their pages as it is
+            "description": escape(self.sentence, quote=False),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +87,7 @@ class Suite:
 
     name: str
     expectations: tuple[Expectation, ...]
-    text: str
-
-    def configurations(self, places: Sequence[int] | None = None) -> list[dict[str, Any]]:
-        """Them, or some of them by their places, as `library.as_suite` takes them, each with its name and sentence."""
-        chosen = self.expectations if places is None else [self.expectations[n] for n in places]
-        # Data Docs write the sentence into their pages as it is.
-        return [
-            {
-                **expectation.config,
-                "meta": {**expectation.config["meta"], "name": expectation.name},
-                "description": escape(expectation.sentence, quote=False),
-            }
-            for expectation in chosen
-        ]
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -110,22 +111,26 @@ def read_suite(suite: str, data_columns: Sequence[str] | None = None) -> Suite:
         UserError: the file cannot be read, or is no suite: one line that names the expectation and what is wrong.
     """
     document = read_yaml(suite, "expectations")
-    content, file = document.content, document.file
-    name, entries = None, content
+    content = document.content
+    file = document.file
+    name = None
+    entries = content
     if isinstance(content, dict):
         # Up to 0.18, Great Expectations had other names for the name and for the types
-        name, entries = content.get("name") or content.get("expectation_suite_name"), content.get("expectations")
+        name = content.get("name") or content.get("expectation_suite_name")
+        entries = content.get("expectations")
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{file}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
     expectations = tuple(
         _expectation(expectation, f"{file}: expectation {n}") for n, expectation in enumerate(entries, start=1)
     )
-    reserved_names = reserved()
+    used_names = reserved()
     for n, expectation in enumerate(expectations, start=1):
-        if expectation.name in reserved_names or any(expectation.name == other.name for other in expectations[: n - 1]):
+        if expectation.name in used_names:
             raise UserError(
                 f"{file}: expectation {n}: the name {expectation.name!r} is taken; give it one in `meta: name`"
             )
+        used_names.add(expectation.name)
         if data_columns is not None:
             _check_columns(expectation, [*COLUMNS, *data_columns], f"{file}: expectation {n} ({expectation.name})")
     # It becomes the name of a file; the contract has a suite of its own.
@@ -139,7 +144,8 @@ def _expectation(entry: Any, location: str) -> Expectation:
     kind = isinstance(entry, dict) and entry.get("type", entry.get("expectation_type"))
     if not isinstance(kind, str):
         raise UserError(f"{location}: no `type`, such as expect_column_values_to_not_be_null")
-    kwargs, meta = entry.get("kwargs") or {}, entry.get("meta") or {}
+    kwargs = entry.get("kwargs") or {}
+    meta = entry.get("meta") or {}
     if not isinstance(kwargs, dict) or not isinstance(meta, dict):
         raise UserError(f"{location}: `kwargs` and `meta` must be mappings")
 
@@ -147,9 +153,9 @@ def _expectation(entry: Any, location: str) -> Expectation:
     great_expectations()
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
-    known = list_registered_expectation_implementations()
-    if kind not in known:
-        raise UserError(f"{location}: there is no {kind}{did_you_mean(kind, known)}")
+    types = list_registered_expectation_implementations()
+    if kind not in types:
+        raise UserError(f"{location}: there is no {kind}{did_you_mean(kind, types)}")
     if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
         raise UserError(f"{location}: {kind} needs a database; the rows are checked in memory")
     if '"$PARAMETER":' in json.dumps(kwargs, default=str):
@@ -159,10 +165,12 @@ def _expectation(entry: Any, location: str) -> Expectation:
 
     # Its arguments must suit the type, and name no column that could break a page
     severity = entry.get("severity") or "critical"
-    config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
-              "meta": meta, "severity": severity, "description": entry.get("description")}  # fmt: skip
+    description = entry.get("description")
+    arguments = {name: value for name, value in kwargs.items() if name != "batch_id"}
     try:
-        library_expectation = as_expectation(config)
+        library_expectation = as_expectation(
+            {"type": kind, "kwargs": arguments, "meta": meta, "severity": severity, "description": description}
+        )
         columns = (*_columns(kwargs), *_condition_columns(getattr(library_expectation, "row_condition", None)))
         if unfit := [column for column in columns if "<" in column]:
             # Data Docs write the names of columns into their pages as they are.
@@ -176,19 +184,19 @@ def _expectation(entry: Any, location: str) -> Expectation:
         library_expectation,
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
-    arguments = ", ".join(
-        f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items()
-    )
-    worded = kind.replace("_", " ") + (f": {arguments}" if arguments else "")
+    worded = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
+    sentence = description or f"{kind.replace('_', ' ')}: {worded}".removesuffix(": ")
     return Expectation(
-        name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
-        severity="critical" if severity == "critical" else "warning",
-        sentence=" ".join(str(entry.get("description") or worded).split()),
+        name=" ".join(str(meta.get("name") or _default_name(kind, kwargs)).split()),
+        severity=severity,
+        sentence=" ".join(str(sentence).split()),
         rows=rows,
         row_by_row=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
         mostly=float(getattr(library_expectation, "mostly", 1.0)),
         columns=columns,
-        config=config,
+        kind=kind,
+        kwargs=arguments,
+        meta=meta,
     )
 
 
@@ -245,15 +253,15 @@ def _require_self_contained(schema: Any, *, root: bool = True, renamed: bool = F
             _require_self_contained(part, root=False, renamed=renamed)
 
 
-def _named(kind: str, kwargs: Mapping[str, Any]) -> str:
+def _default_name(kind: str, kwargs: Mapping[str, Any]) -> str:
     """`answer_not_match_regex` for `expect_column_values_to_not_match_regex` about the column `answer`."""
     short = re.sub(
         r"^(column_pair_values|multicolumn_values|column_values|column_value|column|table)_|_to(?=_)",
         "",
         kind.removeprefix("expect_"),
     )
-    about = "_".join(_columns(kwargs))
-    return f"{about}_{short.removeprefix('to_')}".strip("_")
+    columns = "_".join(_columns(kwargs))
+    return f"{columns}_{short.removeprefix('to_')}".strip("_")
 
 
 def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -280,22 +288,23 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
     """
     import pandas as pd
 
-    outcomes = [ExpectationOutcome() for _ in suite.expectations]
-    row_by_row = [n for n, expectation in enumerate(suite.expectations) if expectation.row_by_row]
-    whole_columns = [n for n, expectation in enumerate(suite.expectations) if not expectation.row_by_row]
+    outcomes = {expectation.name: ExpectationOutcome() for expectation in suite.expectations}
+    row_by_row = [expectation for expectation in suite.expectations if expectation.row_by_row]
+    whole_columns = [expectation for expectation in suite.expectations if not expectation.row_by_row]
 
-    def check(numbers: Sequence[int], frame: pd.DataFrame) -> None:
-        number_by_name = {suite.expectations[n].name: n for n in numbers}
-        for result in validated(frame, as_suite(suite.name, suite.configurations(numbers))) if numbers else ():
-            n = number_by_name[result.expectation_config.meta["name"]]
-            expectation, outcome = suite.expectations[n], outcomes[n]
+    def check(expectations: Sequence[Expectation], frame: pd.DataFrame) -> None:
+        configurations = [expectation.config for expectation in expectations]
+        for result in validated(frame, as_suite(suite.name, configurations)) if expectations else ():
+            name = result.expectation_config.meta["name"]
             # That it could not run (an unknown column, say) is not the same as data that break it. There is one entry,
             # or one per failed metric under the metric's id
             exceptions = result.exception_info or {}
             for entry in [exceptions] if "raised_exception" in exceptions else exceptions.values():
                 if entry["raised_exception"]:
-                    kind, message = expectation.config["type"], " ".join(str(entry["exception_message"]).split())[:300]
-                    raise UserError(f"expectations: {expectation.name} ({kind}) cannot be run on these data: {message}")
+                    message = " ".join(str(entry["exception_message"]).split())[:300]
+                    title = f"{name} ({result.expectation_config.type})"
+                    raise UserError(f"expectations: {title} cannot be run on these data: {message}")
+            outcome = outcomes[name]
             outcome.n_rows += int(result.result.get("element_count", 0))
             outcome.n_missing += int(result.result.get("missing_count", 0))
             outcome.positions += map(int, result.result.get("unexpected_index_list") or ())
@@ -303,34 +312,32 @@ def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Expectation
             outcome.success = bool(result.success)
 
     # Rows on their own go batch by batch; whole columns have to be collected first
-    parts: list[pd.DataFrame] = []
+    collected: list[pd.DataFrame] = []
     n_rows = 0
     for frame in frames:
         if len(frame):
             check(row_by_row, frame)
         if whole_columns:
-            parts.append(frame[_needed(suite, whole_columns, frame.columns)])
+            collected.append(frame[_needed(whole_columns, frame.columns)])
         n_rows += len(frame)
     if whole_columns:
-        check(whole_columns, pd.concat(parts))
+        check(whole_columns, pd.concat(collected))
 
     # `mostly` is of all batches together
-    for expectation, outcome in zip(suite.expectations, outcomes, strict=True):
+    for expectation in suite.expectations:
+        outcome = outcomes[expectation.name]
         if expectation.rows:
             present = outcome.n_rows - outcome.n_missing
             share_held = (present - len(outcome.positions)) / max(present, 1)
             outcome.success = not outcome.positions or share_held >= expectation.mostly
         else:
             outcome.n_rows = n_rows
-    return outcomes
+    return list(outcomes.values())
 
 
-def _needed(suite: Suite, numbers: Sequence[int], names: Iterable[str]) -> list[str]:
+def _needed(expectations: Sequence[Expectation], names: Iterable[str]) -> list[str]:
     """Return those of the columns that these expectations name, in their arguments or in a condition on the rows."""
-    expectations = [suite.expectations[n] for n in numbers]
-    arguments = json.dumps(
-        [dict(expectation.config["kwargs"]) for expectation in expectations], default=str, ensure_ascii=False
-    )
+    arguments = json.dumps([expectation.kwargs for expectation in expectations], default=str, ensure_ascii=False)
     needs_all = any(not expectation.columns for expectation in expectations)
     return [name for name in names if needs_all or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
 
@@ -346,19 +353,17 @@ def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Ite
     """
     import pandas as pd
 
-    others = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
+    data_columns = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
     for expectation in suite.expectations:
-        _check_columns(expectation, [*COLUMNS, *others], f"expectations: {expectation.name}")
-    columns = {
-        **{name: name for name in ("row", *TEXTS)},
-        **{name: f'array_to_string("{name}", chr(10))' for name in LISTS},
-        **{name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS},
-        "n_references": 'coalesce(len("references"), 0)',
-    }
-    for name in others:
-        in_maps = ", ".join(f'map_extract("{of_row}", {quoted(name)})[1]' for of_row in ("slices", "columns"))
+        _check_columns(expectation, [*COLUMNS, *data_columns], f"expectations: {expectation.name}")
+    columns = {name: name for name in ("row", *TEXTS)}
+    columns |= {name: f'array_to_string("{name}", chr(10))' for name in LISTS}
+    columns |= {name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS}
+    columns["n_references"] = 'coalesce(len("references"), 0)'
+    for name in data_columns:
+        in_maps = ", ".join(f'map_extract("{map_column}", {quoted(name)})[1]' for map_column in ("slices", "columns"))
         columns.setdefault(name, f"coalesce({in_maps})")
-    names = _needed(suite, range(len(suite.expectations)), columns)
+    names = _needed(suite.expectations, columns)
     # An expectation of the whole may be about no column at all
     selected = ", ".join(["file_row_number", *(columns[name] for name in names)])
     n_done = 0

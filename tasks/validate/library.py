@@ -42,21 +42,21 @@ def as_expectation(arguments: Mapping[str, Any]) -> Any:
     except Exception as error:
         listed = getattr(error, "errors", None)
         if callable(listed):
-            problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed()]
+            problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in listed()]
             raise ValueError("; ".join(problems)) from error
         raise ValueError(" ".join(str(error).split())[:300]) from error
 
 
 def as_suite(name: str, expectations: Sequence[Mapping[str, Any]]) -> gx.ExpectationSuite:
     """A suite of expectations, each given as arguments of `ExpectationConfiguration`."""
-    made = list(map(as_expectation, expectations))
+    library_expectations = list(map(as_expectation, expectations))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        suite: gx.ExpectationSuite = great_expectations().ExpectationSuite(name=name, expectations=made)
+        suite: gx.ExpectationSuite = great_expectations().ExpectationSuite(name=name, expectations=library_expectations)
     return suite
 
 
-def validated(frame: pd.DataFrame, wanted: gx.ExpectationSuite) -> list[Any]:
+def validated(frame: pd.DataFrame, suite: gx.ExpectationSuite) -> list[Any]:
     """What Great Expectations says about the rows of `frame`, an expectation a result, in any order.
 
     Rows are named by the index of the frame. No value of a row is in the results but what aggregates observe.
@@ -76,7 +76,7 @@ def validated(frame: pd.DataFrame, wanted: gx.ExpectationSuite) -> list[Any]:
         asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
         definition = asset.add_batch_definition_whole_dataframe("all")
         batch = definition.get_batch(batch_parameters={"dataframe": frame})
-        return list(batch.validate(wanted, result_format=_RESULT_FORMAT).results)
+        return list(batch.validate(suite, result_format=_RESULT_FORMAT).results)
 
 
 @contextmanager
@@ -89,13 +89,13 @@ def its_own_project() -> Iterator[None]:
 
     with _one_at_a_time:
         try:
-            before = project_manager.get_current_project()
+            project = project_manager.get_current_project()
         except DataContextRequiredError:
-            before = None
+            project = None
         try:
             yield
         finally:
-            project_manager.set_project(before)
+            project_manager.set_project(project)
 
 
 def great_expectations() -> ModuleType:

@@ -18,7 +18,7 @@ _FLAGGED_ROWS = 1_000_000
 """Rows of a data frame with the flags of all rules."""
 _MOST_CACHED = 1_000
 """Positions; where more rows break the rules, they are checked in each run."""
-_known: dict[str, list[list[int]]] = {}
+_positions_by_key: dict[str, list[list[int]]] = {}
 """The positions that this process has found: clean data sets have equal flags."""
 
 
@@ -44,17 +44,17 @@ def breaking(
     [fingerprint] = db.execute(f"SELECT count(*), sum(hash(*COLUMNS(*))::HUGEINT) {broken}").fetchall()
     key = content_hash([[rule.name for rule in rules], str(fingerprint)])
     in_home = cached(home) if home else {}
-    positions = _known.get(key, in_home.get(key))
+    positions = _positions_by_key.get(key, in_home.get(key))
     if positions is None:
         [(n_rows,)] = db.execute(f"SELECT count(*) FROM {table}").fetchall()
-        some = f"FROM {table}_flags WHERE position >= $first AND position < $end ORDER BY position"
-        windows = [{"first": first, "end": first + _FLAGGED_ROWS} for first in range(0, max(n_rows, 1), _FLAGGED_ROWS)]
+        window_query = f"FROM {table}_flags WHERE position >= $first AND position < $end ORDER BY position"
+        windows = [{"first": start, "end": start + _FLAGGED_ROWS} for start in range(0, max(n_rows, 1), _FLAGGED_ROWS)]
         # An index with a name would make Great Expectations name each row by a mapping
-        frames = (db.execute(some, window).df().set_index("position").rename_axis(None) for window in windows)
-        suite = Suite("contract", tuple(map(_expectation, rules)), "")
-        positions = [found.positions for found in check_rows(suite, frames)]
+        frames = (db.execute(window_query, window).df().set_index("position").rename_axis(None) for window in windows)
+        suite = Suite("contract", tuple(map(_expectation, rules)))
+        positions = [outcome.positions for outcome in check_rows(suite, frames)]
     if sum(map(len, positions)) <= _MOST_CACHED:
-        _known[key] = positions
+        _positions_by_key[key] = positions
         if home and key not in in_home:
             add_to_cache(home, {key: positions})
     return positions
@@ -65,39 +65,30 @@ def _expectation(rule: Rule) -> Expectation:
         name=rule.name,
         severity=rule.severity,
         sentence=f"{rule.holds[:1].upper()}{rule.holds[1:]}",
+        kind="expect_column_values_to_be_in_set",
+        kwargs={"column": rule.name, "value_set": [0]},
+        columns=(rule.name,),
         rows=True,
         row_by_row=True,
-        columns=(rule.name,),
-        config={
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": rule.name, "value_set": [0]},
-            "severity": rule.severity,
-            "meta": {},
-        },
     )
 
 
 def contract_suite(contract: Contract) -> Suite:
     """Return the whole contract as a suite: what must hold of the data set, of its rows and of the releases."""
     share = contract.max_quarantined
-    whole = (
-        ("not_empty", "There are rows", "expect_table_row_count_to_be_between", {"min_value": 1}),
-        ("quarantined_share", f"At most {100 * share:.4g} % of the rows are in quarantine",
-         "expect_column_mean_to_be_between", {"column": "quarantined", "max_value": share}),
-    )  # fmt: skip
-    return Suite(
-        "contract",
-        (
-            *(
-                Expectation(
-                    name=name,
-                    severity="critical",
-                    sentence=sentence,
-                    config={"type": kind, "kwargs": kwargs, "severity": "critical", "meta": {}},
-                )
-                for name, sentence, kind, kwargs in whole
-            ),
-            *map(_expectation, (*row_rules(contract), *RELEASE_RULES)),
-        ),
-        "",
+    not_empty = Expectation(
+        name="not_empty",
+        severity="critical",
+        sentence="There are rows",
+        kind="expect_table_row_count_to_be_between",
+        kwargs={"min_value": 1},
     )
+    quarantined_share = Expectation(
+        name="quarantined_share",
+        severity="critical",
+        sentence=f"At most {100 * share:.4g} % of the rows are in quarantine",
+        kind="expect_column_mean_to_be_between",
+        kwargs={"column": "quarantined", "max_value": share},
+    )
+    rules = (*row_rules(contract), *RELEASE_RULES)
+    return Suite("contract", (not_empty, quarantined_share, *map(_expectation, rules)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -85,7 +85,7 @@ class Validation:
     expectations: str = ""
 
 
-Place = Mapping[str, Any]
+Location = Mapping[str, Any]
 """`file`, None where there is but one, and `row`, the number of a row in it."""
 
 
@@ -95,7 +95,7 @@ class Group:
 
     rule: str
     count: int
-    rows: Sequence[Place]
+    rows: Sequence[Location]
     why: str
 
 
@@ -126,21 +126,20 @@ def validate(
     import pyarrow.parquet as pq
 
     os.makedirs(out_dir, exist_ok=True)
-    accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
+    accepted = os.path.join(out_dir, "accepted.parquet")
+    quarantine = os.path.join(out_dir, "quarantine.parquet")
     suite = read_suite(contract.expectations) if contract.expectations else None
     n_read = pq.read_metadata(staged).num_rows
     with _measured(staged, out_dir) as db:
         # Which rows and releases break which rules
         rules = row_rules(contract)
-        broken = [_Broken(rule, rows) for rule, rows in zip(rules, breaking(db, "frame", rules, home), strict=True)]
+        broken = list(map(_Broken, rules, breaking(db, "frame", rules, home)))
         own_breaches, own_checks = _check_own_suite(suite, db, _batch_rows(staged)) if suite else ([], [])
         broken += own_breaches
         in_quarantine, row_checks = _row_checks(db, broken, n_read)
-        off = [set(of_rule) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
-        cursor = db.execute(_SQL["releases"])
-        names = [column[0] for column in cursor.description]
-        releases = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        release_checks = [*_release_checks(releases, off)]
+        releases = db.execute(_SQL["releases"]).to_arrow_table().to_pylist()
+        failing = [set(positions) for positions in breaking(db, "releases", RELEASE_RULES, home)]
+        release_checks = [*_release_checks(releases, failing)]
 
         # Where the rows go
         with parquet_writer(quarantine, quarantine_schema()) as out:
@@ -163,25 +162,33 @@ def validate(
     n_rows = n_read + sum(group.count for group in unread)
     n_quarantined = sum(group.count for group in groups)
     table = _table_checks(n_rows, n_quarantined, groups, contract.max_quarantined)
-    unread_checks = [
-        Check(
-            rule=group.rule,
-            severity="critical",
-            success=False,
-            n_checked=n_rows,
-            n_failed=group.count,
-            message=f"{_count(group.count, 'row')} could not be read ({_places(group.rows, group.count)}): {group.why}",
+    unread_checks = []
+    for group in unread:
+        rows = f"{_count(group.count, 'row')} could not be read ({_row_numbers(group.rows, group.count)})"
+        unread_checks.append(
+            Check(
+                group.rule,
+                "critical",
+                success=False,
+                n_checked=n_rows,
+                n_failed=group.count,
+                message=f"{rows}: {group.why}",
+            )
         )
-        for group in unread
-    ]
-    checks = (*table, *unread_checks, *row_checks, *own_checks, *release_checks)
-    critical = [check for check in (*table, *own_checks) if check.severity == "critical" and not check.success]
-    stopped = next((check.message for check in critical), None)
+    stops = [check.message for check in (*table, *own_checks) if check.severity == "critical" and not check.success]
     # However many rows may be in quarantine: with none left, there is nothing to report
-    if stopped is None and n_quarantined == n_rows:
-        stopped = next(check.message for check in checks if check.rule == "quarantined_share")
-    suite_text = suite.text if suite else ""
-    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, suite_text)
+    if n_quarantined == n_rows:
+        stops.append(table[-1].message)
+    return Validation(
+        accepted=accepted,
+        quarantine=quarantine,
+        n_rows=n_rows,
+        n_accepted=n_rows - n_quarantined,
+        n_quarantined=n_quarantined,
+        checks=(*table, *unread_checks, *row_checks, *own_checks, *release_checks),
+        broken=stops[0] if stops else None,
+        expectations=suite.text if suite else "",
+    )
 
 
 @contextmanager
@@ -216,32 +223,27 @@ class _Broken:
 
 def _check_own_suite(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> tuple[list[_Broken], list[Check]]:
     """Check the expectations of the user; return what breaks those about rows, and the checks of those about all."""
-    breaches, checks = [], []
+    breaches = []
+    checks = []
     frames = text_frames(suite, db, n_rows)
     for expectation, outcome in zip(suite.expectations, check_rows(suite, frames), strict=True):
-        statement = f"`{expectation.name}`: {expectation.sentence}"
+        name = expectation.name
+        holds = expectation.sentence
+        statement = f"`{name}`: {holds}"
+        severity: Severity = "critical" if expectation.severity == "critical" else "warning"
         if expectation.rows:
-            is_quarantined = not outcome.success and expectation.severity == "critical"
+            is_quarantined = severity == "critical" and not outcome.success
             reason = (lambda _row, _marks, statement=statement: f"breaks {statement}") if is_quarantined else None
-            rule = Rule(
-                expectation.name,
-                expectation.severity,
-                "",
-                expectation.sentence,
-                f"in breach of {statement}",
-                reason=reason,
-            )
+            rule = Rule(name, severity, "", holds, f"in breach of {statement}", reason=reason)
             breaches.append(_Broken(rule, outcome.positions, outcome.success))
             continue
-        message = expectation.sentence
+        message = holds
         if not outcome.success:
             message = f"the data break {statement}"
             # Numbers and the names of columns, but no text of a row
-            if outcome.observed is not None and (
-                expectation.columns == () or isinstance(outcome.observed, int | float)
-            ):
+            if isinstance(outcome.observed, int | float) or (outcome.observed is not None and not expectation.columns):
                 message += f"; observed: {textwrap.shorten(str(outcome.observed), _WHY_CHARS, placeholder='...')}"
-        checks.append(Check(expectation.name, expectation.severity, outcome.success, outcome.n_rows, 0, message))
+        checks.append(Check(name, severity, outcome.success, outcome.n_rows, 0, message))
     return breaches, checks
 
 
@@ -267,25 +269,27 @@ def _row_checks(
 
     # What becomes of them, by rule
     counted = {number: counts for number, *counts in db.execute(_SQL["broken"]).fetchall()}
-    groups, checks = [], []
+    groups = []
+    checks = []
     for number, breach in enumerate(broken):
         rule = breach.rule
-        n_broken, first_places, n_first, first_quarantined = counted.get(number, (0, [], 0, []))
-        message, breaks = rule.holds, rule.breaks
+        n_broken, locations, n_quarantined, quarantined_locations = counted.get(number, (0, [], 0, []))
+        message = rule.holds
+        breaks = rule.breaks
+        if n_broken and rule.texts:
+            # Which texts they are, and how often each occurs if there are several
+            occurring = f"FROM frame WHERE {rule.column} > 0 GROUP BY ALL ORDER BY count(*) DESC, min(position)"
+            counts = db.execute(f"SELECT {rule.column}, count(*) {occurring}").fetchall()
+            texts = [f"{rule.texts[text - 1]!r} ({n:,})" for text, n in counts]
+            if len(counts) == 1:
+                texts = [repr(rule.texts[counts[0][0] - 1])]
+            breaks = breaks.format(detail=" or ".join(texts))
         if n_broken:
-            if rule.texts:
-                occurring = f"FROM frame WHERE {rule.column} > 0 GROUP BY ALL ORDER BY count(*) DESC, min(position)"
-                counts = db.execute(f"SELECT {rule.column}, count(*) {occurring}").fetchall()
-                texts = [
-                    f"{rule.texts[text - 1]!r} ({n:,})" if counts[1:] else repr(rule.texts[text - 1])
-                    for text, n in counts
-                ]
-                breaks = breaks.format(detail=" or ".join(texts))
-            message = f"{_count(n_broken, 'row')} {breaks} ({_places(first_places, n_broken)})"
-            if breach.tolerated:
-                message += ", which is no more than the expectation allows"
-        if n_first:
-            groups.append(Group(rule.name, n_first, first_quarantined, breaks))
+            message = f"{_count(n_broken, 'row')} {breaks} ({_row_numbers(locations, n_broken)})"
+        if n_broken and breach.tolerated:
+            message += ", which is no more than the expectation allows"
+        if n_quarantined:
+            groups.append(Group(rule.name, n_quarantined, quarantined_locations, breaks))
         success = breach.tolerated or n_broken == 0
         checks.append(Check(rule.name, rule.severity, success, n_rows, n_broken, message))
     return groups, checks
@@ -294,34 +298,36 @@ def _row_checks(
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allowed: float) -> list[Check]:
     """Return the outcomes of the rules for a data set as a whole."""
     share = n_quarantined / max(n_rows, 1)
-    empty, too_many = n_rows == 0, share > allowed
-    rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
+    is_allowed = share <= allowed
+    has_rows = n_rows > 0
+    rows = _count(n_rows, "row") if has_rows else "there are no rows: check the file and its mapping"
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
-    nothing_left = n_quarantined == n_rows and not empty
-    if too_many or nothing_left:
+    is_all = has_rows and n_quarantined == n_rows
+    if is_all or not is_allowed:
+        # What is wrong with most of them, and what to do
         top = max(groups, key=lambda group: group.count)
-        of_several_releases = (
-            "If these are answers of several releases, evaluate each file with a --release of its own, or leave "
-            "--release out where a column names the release (--map release=COLUMN). "
-        )
-        consequence = f"{_percent(allowed)} are allowed" if too_many else "so there is nothing to score"
-        message += (
-            f", {consequence}; most often `{top.rule}`: {_count(top.count, 'row')} "
-            f"({_places(top.rows, top.count)}): {top.why}. "
-            f"{of_several_releases if top.rule == 'id_unique' else ''}Correct the data or the mapping"
-            f"{'' if nothing_left else ', or raise --max-quarantined'}"
-        )
+        consequence = "so there is nothing to score" if is_allowed else f"{_percent(allowed)} are allowed"
+        remedy = "Correct the data or the mapping"
+        if not is_all:
+            remedy += ", or raise --max-quarantined"
+        if top.rule == "id_unique":
+            remedy = (
+                "If these are answers of several releases, evaluate each file with a --release of its own, or leave "
+                f"--release out where a column names the release (--map release=COLUMN). {remedy}"
+            )
+        top_rows = f"{_count(top.count, 'row')} ({_row_numbers(top.rows, top.count)})"
+        message += f", {consequence}; most often `{top.rule}`: {top_rows}: {top.why}. {remedy}"
     return [
-        Check("not_empty", "critical", not empty, n_rows, 0, rows),
-        Check("quarantined_share", "critical", not too_many, n_rows, n_quarantined, message),
+        Check("not_empty", "critical", has_rows, n_rows, 0, rows),
+        Check("quarantined_share", "critical", is_allowed, n_rows, n_quarantined, message),
     ]
 
 
 def _release_checks(releases: Sequence[Mapping[str, Any]], failing: Sequence[set[int]]) -> Iterator[Check]:
-    check_makers: tuple[Callable[[Mapping[Any, Any], bool], Check], ...] = (_same_samples, _length_drift)
-    for rule, failed, make_check in zip(RELEASE_RULES, failing, check_makers, strict=True):
+    for rule, failed, make_check in zip(RELEASE_RULES, failing, (_same_samples, _length_drift), strict=True):
         listed = range(len(releases)) if len(releases) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
-        yield from (make_check(releases[i], i not in failed) for i in listed)
+        for index in listed:
+            yield make_check(releases[index], index not in failed)
         if len(failed) > len(listed):
             message = (
                 f"{len(failed):,} of {len(releases):,} releases fail this check, not all of them listed: "
@@ -331,13 +337,14 @@ def _release_checks(releases: Sequence[Mapping[str, Any]], failing: Sequence[set
 
 
 def _same_samples(row: Mapping[Any, Any], success: bool) -> Check:
-    release, missing, n_samples = row["release"], int(row["missing"]), int(row["samples_of_all"])
+    release = row["release"]
+    missing = int(row["missing"])
+    n_samples = int(row["samples_of_all"])
     message = f"release {release!r} has all {_count(n_samples, 'sample')}"
     if missing:
-        share, tolerated = _percent(row["missing_share"]), _percent(MISSING_TOLERANCE)
         message = (
             f"release {release!r} lacks {missing:,} of the {n_samples:,} samples that the releases have together"
-            f" ({share}, {tolerated} are tolerated)"
+            f" ({_percent(row['missing_share'])}, {_percent(MISSING_TOLERANCE)} are tolerated)"
         )
     if not success:
         message += ": compare it with the others only on the samples that both have"
@@ -345,14 +352,17 @@ def _same_samples(row: Mapping[Any, Any], success: bool) -> Check:
 
 
 def _length_drift(row: Mapping[Any, Any], success: bool) -> Check:
-    release, first_release, median_chars = row["release"], row["first_release"], row["median_chars"]
-    message = f"release {release!r}: median answer length {_chars(median_chars)}"
-    if release != first_release:
-        message += f", against {_chars(row['first_median'])} in {first_release!r}"
+    release = row["release"]
+    median = row["median_chars"]
+    first_median = row["first_median"]
+    message = f"release {release!r}: median answer length {_chars(median)}"
+    if release != row["first_release"]:
+        message += f", against {_chars(first_median)} in {row['first_release']!r}"
     if not success:
-        ratio = f"{row['drift']:.3g} times {'longer' if median_chars > row['first_median'] else 'shorter'}"
-        message += f" ({ratio}, {LENGTH_TOLERANCE:g} times is tolerated): length alone moves many scores"
-    return Check("length_drift", "warning", success, 1, 0 if success else 1, message, release)
+        direction = "longer" if median > first_median else "shorter"
+        ratio = f"{row['drift']:.3g} times {direction}, {LENGTH_TOLERANCE:g} times is tolerated"
+        message += f" ({ratio}): length alone moves many scores"
+    return Check("length_drift", "warning", success, 1, int(not success), message, release)
 
 
 def _chars(median: float | None) -> str:
@@ -363,17 +373,17 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def _places(places: Sequence[Place], total: int) -> str:
-    """Where to look: the first of `total` rows."""
-    if not places:
+def _row_numbers(locations: Sequence[Location], total: int) -> str:
+    """Say where to look: the first of `total` rows."""
+    if not locations:
         return "row numbers unknown"
-    ellipsis = ", ..." if total > len(places) else ""
     by_file = []
-    for file, in_file in groupby(places, key=lambda place: place["file"]):
-        rows = [str(place["row"]) for place in in_file]
+    for file, in_file in groupby(locations, key=lambda location: location["file"]):
+        rows = [str(location["row"]) for location in in_file]
         is_single = len(rows) == 1 if file else total == 1
-        by_file.append(f"{file or ''} {'row' if is_single else 'rows'} {', '.join(rows)}".strip())
-    return f"{', '.join(by_file)}{ellipsis}"
+        noun = "row" if is_single else "rows"
+        by_file.append(f"{file or ''} {noun} {', '.join(rows)}".strip())
+    return ", ".join([*by_file, "..."] if total > len(locations) else by_file)
 
 
 def _percent(share: float) -> str:
@@ -433,7 +443,8 @@ def _split(
         refused = pc.indices_nonzero(pc.is_valid(marks["rules"]))
         for start in range(0, len(refused), _REFUSED_ROWS):
             part = refused.slice(start, _REFUSED_ROWS)
-            lines, open_questions = [], []
+            lines = []
+            open_questions = []
             for row, row_marks in zip(batch.take(part).to_pylist(), marks.take(part).to_pylist(), strict=True):
                 broken = [rules[number] for number in row_marks["rules"]]
                 lines.append(quarantined(dict(row), row_marks, broken))

@@ -164,7 +164,8 @@ def is_chat(messages: Any) -> bool:
     )
 
 
-_USER, _MODEL = ("user", "human"), ("assistant", "ai", "model")
+_USER = ("user", "human")
+_MODEL = ("assistant", "ai", "model")
 
 
 def question_in(payload: Any) -> Any:

@@ -46,18 +46,17 @@ _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | None:
     """Return how results of promptfoo are read, None where these are none."""
-    of_documents = [record.get("results") for record in records]
     if all(
-        has(results, "results", "stats") or (has(record, "stats", "version") and bool(items(results)))
-        for record, results in zip(records, of_documents, strict=True)
+        has(record.get("results"), "results", "stats")
+        or (has(record, "stats", "version") and items(record.get("results")))
+        for record in records
     ):
         return Fit(_document)
     if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
         return Fit(partial(_result, by_prompt=_several_prompts(records)))
-    heads = [_OUTPUT.match(name) for name in records[0]]
-    cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
-    is_marked = any(_CELL.match(cell) for cell in cells)
-    if cells and (is_marked or all(record.get("Status") in _STATES for record in records)):
+    outputs = list(filter(_OUTPUT.match, records[0]))
+    is_marked = any(_CELL.match(str(record.get(name) or "")) for record in records for name in outputs)
+    if outputs and (is_marked or all(record.get("Status") in _STATES for record in records)):
         return Fit(_table_row)
     return None
 
@@ -82,10 +81,12 @@ def _provider(result: Record) -> str:
 
 
 def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
-    test, prompt = mapping(result.get("testCase")), mapping(result.get("prompt"))
+    test = mapping(result.get("testCase"))
+    prompt = mapping(result.get("prompt"))
     variables = mapping(result.get("vars") or test.get("vars"))
     response = mapping(result.get("response"))
-    release, prompt_number = _provider(result), result.get("promptIdx")
+    release = _provider(result)
+    prompt_number = result.get("promptIdx")
     if by_prompt:
         release += f" {prompt.get('label') or prompt_number}"
     answer = response.get("output")
@@ -116,28 +117,26 @@ def _references(result: Record, test: Record, variables: Record) -> list[Any]:
     """The right answers of a test, as promptfoo saw them.
 
     Raises:
-        ValueError: as `_known`.
+        ValueError: as `_rendered`.
     """
-    asserted = [
-        assertion for group in items(test.get("assert")) for assertion in (items(group.get("assert")) or [group])
-    ]
-    rendered = {
-        str(mapping(component.get("assertion")).get("value")): component["metadata"]["renderedAssertionValue"]
-        for component in items(mapping(result.get("gradingResult")).get("componentResults"))
-        if has(component.get("metadata"), "renderedAssertionValue")
-    }
-    for role in ("right", "part"):
-        texts = [
-            _rendered(text, variables)
-            for assertion in asserted
-            if _KINDS.get(assertion.get("type")) == role
-            for text in _alternatives(
-                assertion["type"], rendered.get(str(assertion.get("value")), assertion.get("value"))
-            )
-        ]
-        if texts:
-            return texts
-    return [_rendered(variables[name], variables) for name in NOTED if name in variables]
+    # What became of the variables in the values of assertions
+    rendered = {}
+    for component in items(mapping(result.get("gradingResult")).get("componentResults")):
+        if has(component.get("metadata"), "renderedAssertionValue"):
+            template = str(mapping(component.get("assertion")).get("value"))
+            rendered[template] = component["metadata"]["renderedAssertionValue"]
+
+    # The right answers by the role of their assertion, some of which are in groups
+    texts: dict[Any, list[Any]] = {}
+    for group in items(test.get("assert")):
+        for assertion in items(group.get("assert")) or [group]:
+            expected = assertion.get("value")
+            role = _KINDS.get(assertion.get("type"))
+            if role in ("right", "part"):
+                alternatives = _alternatives(assertion["type"], rendered.get(str(expected), expected))
+                texts.setdefault(role, []).extend(alternatives)
+    usual_references = [variables[name] for name in NOTED if name in variables]
+    return [_rendered(text, variables) for text in texts.get("right") or texts.get("part") or usual_references]
 
 
 def _alternatives(kind: str, expected: Any) -> list[Any]:
@@ -169,7 +168,7 @@ def expected_in(cell: Any) -> list[Any] | None:
     (['Madrid'], ['note: see above'], None, None)
 
     Raises:
-        ValueError: as `_known`.
+        ValueError: as `_rendered`.
     """
     if cell is None:
         return None
@@ -184,30 +183,36 @@ def expected_in(cell: Any) -> list[Any] | None:
 
 def _table_row(record: Record) -> Iterator[Row]:
     """One row of a table: a test, with the outputs of each provider in a column."""
-    columns = [head for name in record if (head := _OUTPUT.match(name))]
+    # The variables of the test, then its outputs, each with what stands beside it
+    heads = list(filter(None, map(_OUTPUT.match, record)))
     names = list(record)
-    starts = [names.index(head[0]) for head in columns]
+    starts = [names.index(head[0]) for head in heads]
     variables = {name: record[name] for name in names[: starts[0]]}
-    providers = [head["provider"] for head in columns]
+    providers = [head["provider"] for head in heads]
+
+    # The question, and what is right: an assertion, or a variable with a usual name
     question = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
     asserted = [cell for name, cell in variables.items() if EXPECTED.fullmatch(name) and cell]
     expected: Any = [text for cell in asserted for text in expected_in(cell) or ()]
     if not asserted:
         expected = next((_rendered(variables[name], variables) for name in NOTED if variables.get(name)), None)
-    for head, start, end in zip(columns, starts, [*starts[1:], None], strict=True):
-        # The names of what stands beside a later output are numbered.
+    for head, start, end in zip(heads, starts, [*starts[1:], None], strict=True):
+        # The names of what stands beside a later output are numbered
         beside = {re.sub(r"_\d+$", "", name): record[name] for name in names[start + 1 : end]}
-        cell = _CELL.match(str(record[head[0]] or ""))
-        text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
-        failed = (cell["state"] if cell else beside.get("Status")) == "ERROR"
-        state = beside.get("Status") or (cell["state"] if cell else None)
+        text = record[head[0]]
+        status = state = beside.get("Status")
+        if cell := _CELL.match(str(text or "")):
+            text = _REASON.sub("", cell["text"]).strip()
+            state = cell["state"]
+        has_failed = state == "ERROR"
         is_repeated = providers.count(head["provider"]) > 1
+        scores = {name: beside.get(column) for name, column in _BESIDE.items()}
         yield row(
             question=question,
-            answer=None if failed else text,
+            answer=None if has_failed else text,
             references=expected,
             release=f"{head['provider']} {head['label']}" if is_repeated else head["provider"],
-            missing_because=(text or "the provider failed") if failed else None,
-            scores=given({**{score: beside.get(column) for score, column in _BESIDE.items()}, "status": state}),
+            missing_because=(text or "the provider failed") if has_failed else None,
+            scores=given({**scores, "status": status or state}),
             extra={**variables, **{name: cell for name, cell in beside.items() if not _SCORED.match(name)}},
         )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import WIDE, is_there, is_usual, usual_names, value
+from answerkey.tasks.load.columns import WIDE, is_there, is_usual, names_in, usual_names, value
 from answerkey.tasks.load.formats.format import (
     UNREADABLE,
     Convert,
@@ -64,6 +64,7 @@ class Reading:
 
         The rows of a JSON document are numbered through; those of any other row have its number.
         """
+        # How many rows more than the file has came of its documents so far
         shift = 0
         for raw in rows:
             if self.convert is None and not raw.document:
@@ -73,8 +74,9 @@ class Reading:
             number = raw.row + shift
             converted = [raw] if raw.record is None else list(self._convert(raw, raw.record))
             for index, row in enumerate(converted):
-                file_row = None if raw.file_row is None else raw.file_row + index * raw.document
-                yield Raw(number + index * raw.document, row.record, row.error, row.text, False, raw.file, file_row)
+                position = index * raw.document
+                file_row = None if raw.file_row is None else raw.file_row + position
+                yield row._replace(row=number + position, document=False, file=raw.file, file_row=file_row)
             shift += (max(len(converted), 1) - 1) * raw.document
 
     def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
@@ -138,18 +140,15 @@ def opened(
         first_rows += itertools.islice(rows, LOOK_AHEAD - 1)
     records = [Document(raw.record) if raw.document else raw.record for raw in first_rows if raw.record is not None]
     reading = recognise(records, source, chosen, mapped)
-    if (
-        reading.convert
-        and reading.is_made
-        and kind_of(((first_rows[0].file if first_rows else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL)
-    ):
+    file = (first_rows[0].file if first_rows else None) or source
+    if reading.convert and reading.is_made and kind_of(file.split("?", 1)[0]) in (*CSV, *EXCEL):
         reading = replace(reading, convert=partial(_convert_cells, reading.convert))
 
     # A column for each release becomes a row for each
     if first_rows and wide:
-        first_records = list(itertools.islice(_records_of(reading.rows(first_rows)), LOOK_AHEAD))
+        first_records = _records_of(reading.rows(first_rows))
         if missing := [name for name in wide if not any(is_there(record, name) for record in first_records)]:
-            names = ", ".join(dict.fromkeys(name for record in first_records for name in record))
+            names = ", ".join(names_in(first_records))
             raise UserError(f"{called(source)}: no column {missing[0]!r} (for --wide); the columns are {names}")
         reading = replace(reading, convert=partial(_split_releases, wide))
 
@@ -160,16 +159,17 @@ def opened(
         raise UserError(f"{called(source)}: {reading.format.title}, which has no answers besides the expected ones")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
-    records = list(_records_of(head))
+    records = _records_of(head)
     if not records:
         unreadable = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
         raise UserError(f"{called(source)}: {unreadable}{head[0].error}")
     return Opened(reading, records, itertools.chain(head, converted))
 
 
-def _records_of(rows: Iterable[Raw]) -> Iterator[Record]:
-    """The records of the rows that can be read."""
-    return (raw.record for raw in rows if raw.record is not None)
+def _records_of(rows: Iterable[Raw]) -> list[Record]:
+    """Return the records of the first rows that can be read."""
+    records = (raw.record for raw in rows if raw.record is not None)
+    return list(itertools.islice(records, LOOK_AHEAD))
 
 
 def _split_releases(wide: Sequence[str], record: Record) -> Iterator[Row]:
@@ -206,16 +206,18 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
         UserError: two formats fit, or the chosen one does not.
     """
     if chosen:
-        fit = _fit(FORMATS[chosen], records, mapped)
-        if fit is None and chosen != PLAIN.name:
+        reading = _reading(FORMATS[chosen], records, mapped)
+        if reading is None and chosen != PLAIN.name:
             raise UserError(f"{called(source)}: this is not {FORMATS[chosen].title}; leave --format out")
-        return Reading(FORMATS[chosen], fit.convert, fit.unread) if fit else Reading(PLAIN)
+        return reading or AS_IT_STANDS
     # Two formats that read the same rows are no doubt
-    fitting = []
-    for format in FORMATS.values():
-        if records and (fit := _fit(format, records, mapped)):
-            fitting.append(Reading(format, fit.convert, fit.unread))
-    if len(fitting) > 1 and len({json.dumps(_first_rows(reading, records), default=str) for reading in fitting}) > 1:
+    readings = [_reading(format, records, mapped) for format in FORMATS.values() if records]
+    fitting = [reading for reading in readings if reading]
+    contents = set()
+    for reading in fitting if len(fitting) > 1 else ():
+        rows = itertools.islice(reading.rows(Raw(1, record) for record in records), LOOK_AHEAD)
+        contents.add(json.dumps([row.record for row in rows], default=str))
+    if len(contents) > 1:
         titles = " and ".join(reading.format.title for reading in fitting)
         options = " or ".join(f"--format {reading.format.name}" for reading in fitting)
         raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
@@ -227,34 +229,29 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
 
 def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield the columns whose cells are all chats, or texts in the quotes of JSON; a single cell may be a quotation."""
-    chats = {name: question_in for name in usual_names("question")} | {
-        name: lambda cell: answer_in(decoded(cell)) for name in usual_names("answer")
-    }
+    chats: dict[str, Callable[[Any], Any]] = dict.fromkeys(usual_names("question"), question_in)
+    chats |= dict.fromkeys(usual_names("answer"), lambda cell: answer_in(decoded(cell)))
     for name in records[0] if records else ():
         if EXPECTED.fullmatch(name):
             yield name, expected_in
             continue
-        cells = [cell for record in records if (cell := record.get(name)) not in (None, "")]
+        cells = [record[name] for record in records if record.get(name) not in (None, "")]
         contents = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
-        if (
-            contents
-            and name in chats
-            and all(is_chat(content) or (has(content, "messages") and len(content) == 1) for content in contents)
-        ):
+        are_chats = [is_chat(content) or (has(content, "messages") and len(content) == 1) for content in contents]
+        if name in chats and are_chats and all(are_chats):
             yield name, chats[name]
-        if len(cells) > 1 and all(
-            isinstance(content, str) and content[:1] == '"' and decoded(content) != content for content in cells
-        ):
+        quoted = [cell for cell in cells if isinstance(cell, str) and cell[:1] == '"' and decoded(cell) != cell]
+        if len(cells) > 1 and quoted == cells:
             yield name, decoded
 
 
-def _fit(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
+def _reading(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Reading | None:
     """Return how a format reads these records: as they are, or as a document with one list of them."""
     if fit := _recognised(format, records, mapped):
-        return fit
+        return Reading(format, fit.convert, fit.unread)
     inner = items(_list_in(records[0]))[:LOOK_AHEAD] if len(records) == 1 else []
     fit = _recognised(format, inner, mapped) if inner else None
-    return replace(fit, convert=lambda document: each(_list_in(document), fit.convert)) if fit else None
+    return Reading(format, lambda document: each(_list_in(document), fit.convert), fit.unread) if fit else None
 
 
 def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
@@ -262,17 +259,13 @@ def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]
         return format.recognise(records, mapped)
     except KeyTwice:
         # The rows of such cells are refused where they are read; the others say what the file is.
-        sound = [
-            record
-            for record in records
-            if not _has_key_twice(lambda record: format.recognise([record], mapped), record)
-        ]
+        sound = [record for record in records if not _has_key_twice(format.recognise, [record], mapped)]
         return format.recognise(sound, mapped) if sound else None
 
 
-def _has_key_twice(parse: Callable[[Any], object], source: Any) -> bool:
+def _has_key_twice(parse: Callable[..., object], *arguments: Any) -> bool:
     try:
-        parse(source)
+        parse(*arguments)
     except KeyTwice:
         return True
     return False
@@ -291,15 +284,9 @@ def _list_in(document: Record) -> list[Any] | None:
         return None
     if is_table:
         # `DataFrame.to_json` numbers the cells of each column.
-        numbers = dict.fromkeys(number for column in cells for number in column)
+        numbers = names_in(cells)
         return [{name: column.get(number) for name, column in document.items()} for number in numbers]
     return [{"key" if "id" in cell else "id": key, **cell} for key, cell in document.items()]
-
-
-def _first_rows(reading: Reading, records: Sequence[Record]) -> list[Row]:
-    """The first rows, by which two readings are told apart."""
-    rows = reading.rows(Raw(1, record) for record in records)
-    return [dict(raw.record or {}) for raw in itertools.islice(rows, LOOK_AHEAD)]
 
 
 def _document_rows(raw: Raw, document: Record) -> Iterator[Raw]:

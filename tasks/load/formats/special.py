@@ -35,13 +35,13 @@ def with_choices(base_row: Row, _sample: Record) -> Iterator[Row]:
         yield base_row
         return
     text_by_letter = {chr(ord("A") + index): text for index, text in enumerate(choices)}
-    listed = "\n".join(f"{letter}) {text}" for letter, text in text_by_letter.items())
-    target = base_row["references"] if isinstance(base_row["references"], list) else [base_row["references"]]
+    lines = [f"{letter}) {text}" for letter, text in text_by_letter.items()]
+    target = base_row["references"]
     references = []
-    for letter in target:
+    for letter in target if isinstance(target, list) else [target]:
         references += [letter, text_by_letter.get(str(letter).strip())]
-    right_texts = [text for text in references if text is not None]
-    yield {**base_row, "question": f"{base_row['question']}\n{listed}", "references": right_texts}
+    references = [text for text in references if text is not None]
+    yield {**base_row, "question": "\n".join([str(base_row["question"]), *lines]), "references": references}
 
 
 def lm_eval_sample(base_row: Row, sample: Record) -> Iterator[Row]:
@@ -114,10 +114,10 @@ def squad_article(_base_row: Row, article: Record) -> Iterator[Row | Unreadable]
 def squad_question(base_row: Row, question: Record) -> Iterator[Row]:
     """Name each right answer once; where there is none, that the question has no answer is right."""
     texts = base_row["references"] or []
-    texts = texts if isinstance(texts, list) else [texts]
+    texts = dict.fromkeys(texts if isinstance(texts, list) else [texts])
     incorrect = [answer.get("text") for answer in items(question.get("plausible_answers"))]
-    base_row = {**base_row, "references": list(dict.fromkeys(texts)) or [UNANSWERABLE, _NO_ANSWER]}
-    yield {**base_row, "incorrect_references": incorrect} if incorrect else base_row
+    wrong = {"incorrect_references": incorrect} if incorrect else {}
+    yield {**base_row, "references": list(texts) or [UNANSWERABLE, _NO_ANSWER], **wrong}
 
 
 def each_choice(base_row: Row, record: Record) -> Iterator[Row]:
@@ -154,7 +154,8 @@ def helm_answer(base_row: Row, record: Record) -> Iterator[Row]:
     if options is None:
         yield base_row
         return
-    correct, incorrect = list[str](), list[str]()
+    correct = list[str]()
+    incorrect = list[str]()
     for option in items(options):
         if has(option, "output", "tags"):
             (correct if "correct" in option["tags"] else incorrect).append(str(value(option, "output.text")))
@@ -164,7 +165,9 @@ def helm_answer(base_row: Row, record: Record) -> Iterator[Row]:
 def natural_question(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a question of Natural Questions with its short answers, and yes or no where that is one."""
     annotations = mapping(record["annotations"])
-    texts = [text for answers in items(annotations["short_answers"]) for text in answers["text"]]
+    texts: list[str] = []
+    for answers in items(annotations["short_answers"]):
+        texts += answers["text"]
     for verdict in annotations.get("yes_no_answer", []):
         texts += {"0": ["No"], "1": ["Yes"]}.get(str(verdict), [])
     yield {**base_row, "references": list(dict.fromkeys(texts))}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -25,7 +27,6 @@ from answerkey.tasks.load.formats.format import (
     decoded,
     each,
     is_chat,
-    items,
     question_in,
     references_in,
     row,
@@ -34,7 +35,7 @@ from answerkey.tasks.load.formats.format import (
 from answerkey.tasks.load.given import given, is_given, names_of_scores
 from answerkey.tasks.load.rows import Record
 
-_READ_BY = {
+_CELL_READERS = {
     "question": question_in,
     "answer": answer_in,
     "references": references_in,
@@ -86,22 +87,22 @@ class Shape:
             TypeError: it is no object.
         """
         if self.names:
-            names = [str(name) for name in value(document, self.names)]
+            names = list(map(str, value(document, self.names)))
+            if not isinstance(item, list):
+                raise TypeError("no list of values")
             if len(item) != len(names):
                 raise ValueError(f"has {len(item)} values, and the table {len(names)} columns")
             item = dict(zip(names, item, strict=True))
         if not isinstance(item, Mapping):
             raise TypeError("no object")
-        record: dict[str, Any] = dict(item)
         if self.nest is None:
-            return record
-
-        record = {name.lower(): cell for name, cell in item.items()}
+            return item
+        record: dict[str, Any] = {name.lower(): cell for name, cell in item.items()}
         for name in self.nest:
             prefix = f"{name}."
-            columns = [column for column in record if column.startswith(prefix)]
-            if columns:
-                record[name] = {column.removeprefix(prefix): record[column] for column in columns}
+            inner = {column.removeprefix(prefix): record[column] for column in record if column.startswith(prefix)}
+            if inner:
+                record[name] = inner
         return record
 
     def rows(self, item: Any, document: Record, mapped: Sequence[str] = ()) -> Iterator[Row | Unreadable]:
@@ -112,7 +113,7 @@ class Shape:
             TypeError, ValueError: as `prepared`.
         """
         record = self.prepared(item, document)
-        if not all(_is_wanted(value(record, path), patterns) for path, patterns in self.only.items()):
+        if not all(_matches_any(value(record, path), patterns) for path, patterns in self.only.items()):
             return
         for name in self.has:
             if not re.search(r"[|*$]", name):
@@ -122,7 +123,7 @@ class Shape:
         cells = {}
         for key, paths in self.columns.items():
             cell = _first_filled(record, document, paths)
-            cells[key] = _READ_BY[key](cell) if key in _READ_BY else cell
+            cells[key] = _CELL_READERS[key](cell) if key in _CELL_READERS else cell
 
         # What is beside them
         extra: dict[str, Any] = {}
@@ -131,39 +132,36 @@ class Shape:
                 unread = record.keys() - set(self.unlisted)
                 extra |= {name: record[name] for name in record if name in unread and not is_given(name)}
                 continue
-            paths = alternatives.split("|")
             # What stands at the first path that is there, also if it is empty
-            beside = decoded(
-                next((cell for path in paths if (cell := _cell_at(record, document, path)) is not None), None)
-            )
+            paths = alternatives.split("|")
+            cells_there = [cell for path in paths if (cell := _cell_at(record, document, path)) is not None]
+            beside = decoded(cells_there[0]) if cells_there else None
             if isinstance(beside, Mapping):
                 extra |= beside
             elif beside is not None:
                 extra[paths[0].rsplit(".", 1)[-1]] = beside
-        scores = record
-        if self.scores:
-            scores = {**record, "scores": {name: value(record, path) for name, path in self.scores.items()}}
+        scores = {name: value(record, path) for name, path in self.scores.items()}
+        base_row = row(**cells, scores=given({**record, "scores": scores} if scores else record), extra=extra)
 
-        base_row = row(**cells, scores=given(scores), extra=extra)
-        beside = {path: value(record, path) for path in mapped if is_there(record, path)}
+        mapped_cells = {path: value(record, path) for path in mapped if is_there(record, path)}
         for finished_row in getattr(special, self.then)(base_row, record) if self.then else [base_row]:
-            yield {**beside, **finished_row}
+            yield {**mapped_cells, **finished_row}
 
     def unread(self, records: Sequence[Record]) -> tuple[str, ...]:
         """Return the names in the first records with anything in them that no column and no score is read from."""
         if "*" in self.extra or not self.columns:
             return ()
-        paths = [path for alternatives in self.columns.values() for path in alternatives]
-        paths += [path for alternatives in self.extra for path in alternatives.split("|")]
+        beside = (alternatives.split("|") for alternatives in self.extra)
+        paths = list(itertools.chain(*self.columns.values(), *beside))
         used = {*self.only, *self.scores.values(), *paths, self.chat}
         used |= {path.split(".", 1)[0].split("[", 1)[0] for path in used}
         inner = tuple(f"{path}." for path in paths)
-        names: list[str] = []
+        unread: dict[str, None] = {}
         for record in records[:3]:
             used_here = used | names_of_scores(record)
             filled = [name for name, cell in record.items() if cell not in _EMPTY]
-            names += [name for name in filled if name not in used_here and not name.startswith(inner)]
-        return tuple(dict.fromkeys(names))
+            unread |= dict.fromkeys(name for name in filled if name not in used_here and not name.startswith(inner))
+        return tuple(unread)
 
 
 def _has(record: Record, names: str) -> bool:
@@ -177,7 +175,7 @@ def _has(record: Record, names: str) -> bool:
     return False
 
 
-def _is_wanted(cell: Any, patterns: Sequence[str | None]) -> bool:
+def _matches_any(cell: Any, patterns: Sequence[str | None]) -> bool:
     if cell is None:
         return None in patterns
     return any(pattern is not None and fnmatchcase(str(cell), pattern) for pattern in patterns)
@@ -193,10 +191,9 @@ def _cell_at(record: Record, document: Record, path: str) -> Any:
     return value(document, path[1:]) if path.startswith("/") else value(record, path)
 
 
-def _list_at(document: Record, paths: Sequence[str]) -> list[Any]:
+def _items_of(document: Record, paths: Sequence[str]) -> list[Any]:
     """The items of a document."""
-    cells = [value(document, path) for path in paths]
-    return next((cell for cell in cells if isinstance(cell, list)), [])
+    return next((cell for path in paths if isinstance(cell := value(document, path), list)), [])
 
 
 def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequence[str] = ()) -> Fit | None:
@@ -206,31 +203,27 @@ def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequen
             continue
         if shape.condition and not getattr(special, shape.condition)(records):
             continue
-        if not all(_has(record, name) for record in records for name in shape.within):
+        if not all(_has(record, name) for name in shape.within for record in records):
             continue
         # Each record is a document with items, or all of them are items
-        documents = [(records[0], records)]
+        documents: list[tuple[Record, Sequence[Any]]] = [(records[0], records)]
         if shape.items:
-            documents = [(record, _list_at(record, shape.items)) for record in records]
-        prepared = [
-            shape.prepared(item, document)
-            for document, entries in documents
-            for item in (_entries_with(entries, value(document, shape.names)) if shape.names else items(entries))
-        ]
-        has_items = bool(prepared) and all(entries for _, entries in documents)
-        if (has_items or shape.within) and all(map(shape.fits, prepared)):
+            documents = [(record, _items_of(record, shape.items)) for record in records]
+        prepared = []
+        for document, entries in documents:
+            for entry in entries:
+                # What is no item of this shape says nothing of the others
+                with suppress(TypeError, ValueError):
+                    prepared.append(shape.prepared(entry, document))
+        is_filled = bool(prepared) and all(entries for _, entries in documents)
+        if (is_filled or shape.within) and all(map(shape.fits, prepared)):
             convert: Convert = partial(shape.rows, document=records[0], mapped=mapped)
             return Fit(partial(_document_rows, shape, mapped) if shape.items else convert, shape.unread(prepared))
     return None
 
 
 def _document_rows(shape: Shape, mapped: Sequence[str], document: Record) -> Iterator[Row | Unreadable]:
-    return each(_list_at(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
-
-
-def _entries_with(entries: Sequence[Any], names: Any) -> list[Any]:
-    """The lists among items that have a value for each name."""
-    return [item for item in entries if isinstance(item, list) and isinstance(names, list) and len(item) == len(names)]
+    return each(_items_of(document, shape.items), partial(shape.rows, document=document, mapped=mapped))
 
 
 def _expanded(paths: Sequence[str]) -> list[str]:
@@ -241,20 +234,19 @@ def _expanded(paths: Sequence[str]) -> list[str]:
     """
     expanded = []
     for path in paths:
-        key = re.search(r"\{(\w+)\}", path)
-        names: Sequence[Any] = [""]
-        if key:
-            names = NOTED if key[1] == "noted" else usual_names(key[1])  # type: ignore[arg-type]
-        expanded += [path.replace(key[0], name) if key else path for name in names]
+        start, brace, end = path.partition("{")
+        key, _, end = end.partition("}")
+        names: Sequence[str] = [""]
+        if brace:
+            names = NOTED if key == "noted" else usual_names(key)  # type: ignore[arg-type]
+        expanded += [f"{start}{name}{end}" for name in names]
     return expanded
 
 
 def _shape(entry: Mapping[str, Any]) -> Shape:
-    fields = {"in": "items", "if": "condition"}
     columns = {key: _expanded(paths) for key, paths in entry.get("columns", {}).items()}
     has = ["|".join(_expanded(names.split("|"))) for names in entry.get("has", ())]
-    shape = {fields.get(name, name): setting for name, setting in entry.items()}
-    return Shape(**{**shape, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
+    return Shape(**{**entry, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
 
 
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
