@@ -166,7 +166,7 @@ def complete(
     key_paths: list[tuple[str, str]] = []
     for key, key_lines in paths.items():
         key_paths += [(key, path) for path in key_lines.split("\n")]
-    key_paths += [("slice", path) for path in slices if path not in reference_slices]
+    key_paths += [("a slice or a metric", path) for path in slices if path not in reference_slices]
     for role, path in key_paths:
         if records and not any(is_there(record, path) for record in records):
             matches = difflib.get_close_matches(path, columns, 1, 0.8)

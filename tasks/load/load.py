@@ -234,13 +234,14 @@ def _stager_of(
         columns = _columns_of(source, [*answers.records, *more_records], references, reading)
     if source.wide:
         notes.append(f"{name}: one release per column: {', '.join(source.wide)}")
-    if reading.unread:
-        notes.append(f"{name}: not read: {listed(reading.unread, 40)}")
-    # Of a row with several releases, the first stands for all
+    if unread := [column for column in reading.unread if column not in source.other_paths]:
+        notes.append(f"{name}: not read: {listed(unread, 40)}")
+    # With --wide each row became a record for each release, of which one is enough here
     records = answers.records[:: len(source.wide) or 1]
     notes += [f"{name}: {note}" for note in notes_on(columns, records, "--map", reading.is_made)]
 
-    # The release: a table that names it is believed; logs of a tool name models, of which one may have answered twice
+    # The release. The column of a plain table is believed. The log of a tool names the model, which may have written
+    # several files: then each file is a release
     has_release = source.release or ("release" in columns.paths and not reading.is_made)
     by_file = {} if has_release else _releases_by_file(source, columns, read_again(), notes)
     default_release = ""

@@ -56,7 +56,7 @@ class Reading:
 
     @property
     def is_made(self) -> bool:
-        """Whether a format makes the rows, so that their columns have the names of our keys."""
+        """Whether the format of another tool makes the rows, so that their columns have the names of our keys."""
         return self.format is not PLAIN
 
     def rows(self, rows: Iterable[Raw]) -> Iterator[Raw]:
@@ -71,13 +71,15 @@ class Reading:
                 # Nearly all rows are such, and there may be millions.
                 yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
+            # Only a document becomes several rows, which are numbered
+            step = 1 if raw.document else 0
             number = raw.row + shift
             converted = [raw] if raw.record is None else list(self._convert(raw, raw.record))
             for index, row in enumerate(converted):
-                position = index * raw.document
+                position = index * step
                 file_row = None if raw.file_row is None else raw.file_row + position
                 yield row._replace(row=number + position, document=False, file=raw.file, file_row=file_row)
-            shift += (max(len(converted), 1) - 1) * raw.document
+            shift += (max(len(converted), 1) - 1) * step
 
     def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
         # Each item of a document that is of no format is a row

@@ -116,6 +116,7 @@ class Shape:
         if not all(_matches_any(value(record, path), patterns) for path, patterns in self.only.items()):
             return
         for name in self.has:
+            # A KeyError here makes the row unreadable
             if not re.search(r"[|*$]", name):
                 record[name]
 
