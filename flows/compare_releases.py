@@ -56,8 +56,8 @@ def compare_releases(
         raise UserError("keep: a gate needs a policy: what must hold for the new release to ship")
     fields = [*comparing.fields, comparing.primary, *(rules.fields if rules else ())]
     with started(home) as run:
-        scores = Path(comparing.old).is_file()
-        if scores:
+        from_files = Path(comparing.old).is_file()
+        if from_files:
             reports, doubt = load_scores(run.home, comparing.old, comparing.new, dataset=comparing.dataset)
             if doubt:
                 log.warning(doubt)
@@ -75,7 +75,7 @@ def compare_releases(
                 old,
                 new,
                 fields=comparing.fields,
-                all_fields=comparing.all_fields or scores,
+                all_fields=comparing.all_fields or from_files,
                 primary=comparing.primary or decides,
             )
             for warning in pair.warnings:
@@ -83,7 +83,7 @@ def compare_releases(
             show_comparison(pair)
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
             if rules and keep:
-                keep_gate(run.home, datasets[0], releases[0] if scores else comparing.old, rules)
+                keep_gate(run.home, datasets[0], releases[0] if from_files else comparing.old, rules)
             result = log_comparisons([pair])
             log_verdicts(run, gates)
             log_page(lambda: publish_pair_page(run.home, pair, gates, drawn=page))

@@ -7,10 +7,10 @@ from answerkey.flows.evaluate_release import (
     check_validated,
     contract_of,
     estimate_calls,
-    gate_of,
     load_answers,
     plan_scores,
     validate_answers,
+    with_kept_gate,
 )
 from answerkey.flows.findings import log_dry_run, log_validation
 from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
@@ -47,7 +47,7 @@ def estimate_release(
     """
     with started(home) as run:
         answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
-        baseline, policy = gate_of(run.home, answers, baseline, policy)
+        baseline, policy = with_kept_gate(run.home, answers, baseline, policy)
         named_baseline = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access, needs_key=False)
         policy_for(policy, named_baseline, metrics)

@@ -120,19 +120,20 @@ def evaluate_release(
             margin: 0.02}. Empty: that of the gate that is kept, if no baseline is named either.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, settled):
-        # A retry goes on with what this run has made, another run leaves a registered release alone
+    with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, why_done):
+        # A retry goes on with the reports that it has made. Any other run stops where the registered release has its
+        # report already, or is being evaluated
         earlier = made_by(run.home, run.id) if started_before() else []
         if earlier and is_complete(run.home, run.id):
             log.info("this run is complete, so nothing is repeated; start a new run for another report")
             return completed(_ids(earlier), *how_they_ended(run.home, _ids(earlier)))
-        if settled and not earlier:
-            log.info(settled)
-            return completed(reports_of_release, settled)
+        if why_done and not earlier:
+            log.info(why_done)
+            return completed(reports_of_release, why_done)
         answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
 
         # Whatever can be refused is refused before anything is loaded
-        baseline, policy = gate_of(run.home, answers, baseline, policy)
+        baseline, policy = with_kept_gate(run.home, answers, baseline, policy)
         named_baseline = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
         contract = contract_of(limits, scoring, answers)
@@ -201,8 +202,11 @@ def _ids(reports: Sequence[Report]) -> list[str]:
     return [report.report_id for report in reports]
 
 
-def gate_of(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str, str]:
-    """The baseline and the policy of a run: where it names neither, those that are kept for its data set."""
+def with_kept_gate(home: Home, answers: Answers, baseline: str, policy: str) -> tuple[str, str]:
+    """The baseline and the policy of a run: where it names neither, those that are kept for its data set.
+
+    What it finds is noted in the parameters of the run.
+    """
     if not (baseline or policy):
         baseline, policy = kept_gate(home, dataset_name(answers.source))
         answers.parameters.update(baseline=baseline, policy=policy)

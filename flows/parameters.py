@@ -141,8 +141,8 @@ class Data(Form):
 FROM_THE_RUN = ("judge", "embedding_cache")
 """Options of metrics that a run gives them, so that they are not in the form."""
 
-_WITH_OPTION = ("models", "threshold")
-"""Options of metrics that the command line sets; a form and the file of `--config` set all."""
+_METRIC_FLAGS = ("models", "threshold")
+"""Options of metrics that have a flag on the command line. All others are set in a form, or by `--config`."""
 
 
 def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, FieldInfo]]:
@@ -158,7 +158,7 @@ def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, Fiel
         for option in cls.options():
             if option.name not in (*FROM_THE_RUN, *options):
                 kind, info = _form_field(option, hints[option.name])
-                options[option.name] = kind if option.name in _WITH_OPTION else Annotated[kind, NO_OPTION], info
+                options[option.name] = kind if option.name in _METRIC_FLAGS else Annotated[kind, NO_OPTION], info
                 if owners[option.name] == 1 < len(classes):
                     description = info.description or ""
                     info.description = f"{cls.name}: {description[:1].lower()}{description[1:]}"
@@ -353,12 +353,13 @@ class Judging(Form, JudgeOptions):
     @field_validator("judges")
     @classmethod
     def _offline_if_empty(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
-        # Empty means the judge of the environment, which `options` looks up.
+        # In place of the validator of `JudgeOptions`, which would put in the offline judge: `options` looks for a judge
+        # of the environment first
         return judges
 
     @model_validator(mode="after")
     def _consistent(self) -> Judging:
-        # Only once it is known which judges are meant.
+        # In place of that of `JudgeOptions`, which `options` runs once it is known which judges are meant
         return self
 
     def options(self) -> JudgeOptions:

@@ -244,10 +244,10 @@ def trimmed(text: str) -> str:
     return bare
 
 
-def without_particles(tokens: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+def without_korean_particles(tokens: Sequence[str], others: Sequence[str]) -> Sequence[str]:
     """Words of a Korean text, without the particles behind nouns that the other text has without them.
 
-    >>> without_particles(["서울은", "수도이다", "서울대"], ["서울", "수도"])
+    >>> without_korean_particles(["서울은", "수도이다", "서울대"], ["서울", "수도"])
     ['서울', '수도', '서울대']
     """
     if all(map(str.isascii, tokens)) or not _KOREAN.search(" ".join(tokens)):

@@ -28,7 +28,8 @@ from .power import needed_by_width, needed_to_pass
 from .ppi import PredictionPowered, ppi_difference
 
 Basis = Literal["people", "people and judge", "judge", "text", "given"]
-"""The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""
+"""The basis of a number: human labels, labels that correct a judge, a judge alone, the text alone, or scores that
+another tool gave."""
 
 OFFLINE_ALONE = "|judge:offline@"
 """In the signature of a metric whose verdicts are all the offline judge's; a cascade has another judge."""

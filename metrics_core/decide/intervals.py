@@ -1,6 +1,6 @@
-"""Estimates and confidence intervals for one mean, from sufficient statistics.
+"""Confidence intervals for a mean, a proportion, or a difference of two of these; and pass@k.
 
-Every function takes counts and sums rather than rows, so that a database can do the summing. All intervals are
+Most functions take counts and sums rather than rows, so that a database can do the summing. All intervals are
 two-sided, by default at 95 %. Fewer than two observations have no interval, because one of zero width would look like
 certainty.
 """

@@ -147,7 +147,8 @@ class Pattern(LexicalMetric):
             return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")
 
 
-_WITHIN = ("function", "function_call", "functionCall")
+_NESTED_UNDER = ("function", "function_call", "functionCall")
+"""Keys under which APIs put the name and the arguments of a call."""
 _ARGUMENTS = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
 
 
@@ -165,7 +166,7 @@ class ToolCall(NamedTuple):
             ValueError: it has no name.
         """
         call = value if isinstance(value, dict) else {"name": value}
-        call = next((call[key] for key in _WITHIN if isinstance(call.get(key), dict)), call)
+        call = next((call[key] for key in _NESTED_UNDER if isinstance(call.get(key), dict)), call)
         name = call.get("name")
         if not isinstance(name, str) or is_blank(name):
             raise ValueError(f"holds a call without the name of a tool: {json.dumps(value)[:100]}")

@@ -18,7 +18,7 @@ from answerkey.metrics_core.text import (
     normalise,
     reference_words,
     trimmed,
-    without_particles,
+    without_korean_particles,
     words,
 )
 
@@ -34,7 +34,10 @@ class LexicalMetric(Metric):
 
     @abstractmethod
     def compare(self, answer: str, references: References) -> Outcome:
-        """The outcome of an answer, with values in the ranges of the fields."""
+        """The outcome of an answer, with values in the ranges of the fields.
+
+        It must not raise: unlike `score`, nothing catches its errors, or checks its values.
+        """
 
     def outcome(self, sample: Sample, fields: tuple[Field, ...]) -> Outcome:
         """The outcome of one sample. A blank answer has details too, since corpus BLEU counts its references."""
@@ -191,8 +194,8 @@ class Contains(LexicalMetric):
 
 
 def _in_one_piece(expected: Sequence[str], answer: Sequence[str]) -> bool:
-    line = f" {' '.join(without_particles(answer, expected))} "
-    return bool(expected) and f" {' '.join(without_particles(expected, answer))} " in line
+    line = f" {' '.join(without_korean_particles(answer, expected))} "
+    return bool(expected) and f" {' '.join(without_korean_particles(expected, answer))} " in line
 
 
 def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:
@@ -204,7 +207,7 @@ def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:
     # Help pages import this module for its options.
     from rapidfuzz.distance import LCSseq
 
-    return LCSseq.similarity(without_particles(answer, reference), without_particles(reference, answer))
+    return LCSseq.similarity(without_korean_particles(answer, reference), without_korean_particles(reference, answer))
 
 
 def words_in_any_order(answer: Sequence[str], reference: Sequence[str]) -> int:
@@ -213,8 +216,8 @@ def words_in_any_order(answer: Sequence[str], reference: Sequence[str]) -> int:
     >>> words_in_any_order(["bora", "bora"], ["so", "bora"])
     1
     """
-    nouns = Counter(without_particles(answer, reference))
-    return (nouns & Counter(without_particles(reference, answer))).total()
+    answer_counts = Counter(without_korean_particles(answer, reference))
+    return (answer_counts & Counter(without_korean_particles(reference, answer))).total()
 
 
 def identical(normalised: str, references: References) -> int | None:

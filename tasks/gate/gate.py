@@ -107,7 +107,8 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
 def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> ReleaseVerdict:
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
-    By a gate that is kept, the verdict also says how far the release is from the anchor, once that is another.
+    For a gate that is kept, and whose baseline has moved on (baseline: last shipped), the verdict also gives the
+    difference to the first baseline, the anchor.
 
     Args:
         old, new: ids of reports, or names of releases, which stand for their newest report with the fields of the
@@ -119,14 +120,14 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
     """
     # One session, so that both decisions are about the same tables
     with home.warehouse.reading():
-        release = _decide(home, old, new, policy, dataset)
-        if anchor := anchor_of(home, release):
-            anchored = _decide(home, anchor, release.new, policy, release.new.partition("/")[0])
+        gated = _decide(home, old, new, policy, dataset)
+        if anchor := anchor_of(home, gated):
+            anchored = _decide(home, anchor, gated.new, policy, gated.new.partition("/")[0])
             difference = anchored.verdict.rules[0].sentence
-            sentence = f"{release.verdict.sentence} Against the anchor {anchored.old}: {difference}."
-            release = replace(release, verdict=replace(release.verdict, sentence=sentence))
-    store_verdict(home, release)
-    return release
+            sentence = f"{gated.verdict.sentence} Against the anchor {anchored.old}: {difference}."
+            gated = replace(gated, verdict=replace(gated.verdict, sentence=sentence))
+    store_verdict(home, gated)
+    return gated
 
 
 def _check_spelling(policy: Policy, old_report: Report, new_report: Report) -> None:
@@ -166,6 +167,7 @@ def _decide(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Rel
             "and each verdict has the error rate of one."
         )
     verdict = replace(verdict, sentence=sentence, n_releases=n_releases)
+    # The policy as it was written: what `evidence` added shows in the rules of the verdict
     return ReleaseVerdict(old_report.report_id, new_report.report_id, policy, verdict)
 
 

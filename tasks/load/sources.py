@@ -40,7 +40,7 @@ from answerkey.tasks.load.rows import Raw, read_archive, read_arrow, read_json, 
 from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
 from answerkey.tasks.load.workbook import left_out, sheet_rows
 
-TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
+DUCKDB_TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
 STANDARD_INPUT = "answerkey-stdin-"
 """How folders are called into which standard input is put."""
@@ -163,7 +163,7 @@ def check_there(source: str) -> None:
     """
     local_sources = [path for path in several(source) if not URL.match(path)]
     for path in itertools.chain.from_iterable(files_of(path) or [path] for path in local_sources):
-        inner = TABLE.match(path) or SHEET.match(path)
+        inner = DUCKDB_TABLE.match(path) or SHEET.match(path)
         file = inner["file"] if inner else path
         _check_file(file, Path(file))
 
@@ -223,7 +223,7 @@ def files_of(source: str) -> list[str] | None:
         raise UserError(f"no file is given; give {SUPPORTED}")
     if len(sources) > 1:
         return list(itertools.chain.from_iterable(files_of(path) or [path] for path in sources))
-    if TABLE.match(source) or SHEET.match(source):
+    if DUCKDB_TABLE.match(source) or SHEET.match(source):
         return None
 
     # All files of a folder or a pattern, in a bucket or here
@@ -285,7 +285,7 @@ def columns_of_path(name: str) -> dict[str, str | None]:
 
 
 def _read_one(source: str, work: Path, contents: Contents, encoding: str) -> Iterator[Raw]:
-    if table := TABLE.match(source):
+    if table := DUCKDB_TABLE.match(source):
         file = Path(table["file"])
         if not file.is_file():
             raise UserError(f"{file}: there is no such DuckDB file")

@@ -126,7 +126,10 @@ def plan(
 
 
 def _with_trial(metric: Metric, home: str, todo: str, need: _Need) -> Metric:
-    """A metric of judges with the trial of the run: from all of its rows, of which a shard has some."""
+    """A metric with the trial of its cascade: the answers on which the cheap judge must agree with the dear one.
+
+    They are drawn from all rows of the run, of which a shard has only some.
+    """
     if not isinstance(metric, JudgeMetric):
         return metric
     rows = Shard(metric, home, todo, 0, need.n_todo, "", need.places)

@@ -123,7 +123,7 @@ def schedule_order(shards: Sequence[Shard]) -> list[Shard]:
 
 
 def _in_turns(*groups: Sequence[Shard]) -> list[Shard]:
-    """All groups merged so that each is spread evenly."""
+    """Merge groups so that each is spread evenly."""
     placed = [(place / len(group), shard) for group in groups for place, shard in enumerate(group)]
     return [shard for _, shard in sorted(placed, key=lambda pair: pair[0])]
 

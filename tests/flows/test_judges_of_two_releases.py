@@ -138,32 +138,6 @@ def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cl
     )
 
 
-def preferring(body):
-    return json.dumps({"reason": "The first.", "verdict": "first"})
-
-
-@pytest.mark.nightly
-def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, home):
-    home = ("--home", home)
-    file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
-    policy = "{primary: preference.preferred, margin: 0.02}"
-    with JudgeServer(preferring) as server:
-        asked = ("evaluate", file, "--metrics", "preference", "--judge", f"openai/m@{server.url}", "--baseline", "old")
-        refused = bare_cli(*asked, "--policy", policy, *home)
-        # Eight questions in both orders, and not one row.
-        assert (refused.returncode, server.n_requests) == (4, 16), words(refused)
-        assert "gave no verdict on 8 of 8 questions; the first: order_decided: the answer shown first" in words(refused)
-        trusted = bare_cli(*asked, "--policy", policy, *UNTESTED, *home)
-        assert server.n_requests == 16 + 2 * N
-    assert (trusted.returncode, "INCOMPLETE" in trusted.stdout) == (4, True), words(trusted)
-    assert "100 of 100 not scored: 100 order_decided (over all of them, the mean is 0.000 to 1.000)" in words(trusted)
-    gated = bare_cli("gate", "old", "new", "--primary", "preference.preferred", "--margin", "0.02", *home)
-    assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), words(gated)
-    # However little a policy asks to be covered.
-    lax = "{primary: preference.preferred, margin: 0.4, rules: [coverage >= 0.5]}"
-    gated = bare_cli("gate", "old", "new", "--policy", lax, *home, code=4)
-
-
 @pytest.mark.nightly
 def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path, home):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))

@@ -16,7 +16,6 @@ from answerkey.tasks.publish.text import price, spent_on_judges
 from answerkey.tasks.reports.commit import collect_calls, insert_calls
 from answerkey.tasks.reports.manifest import check_notes
 from answerkey.tasks.reports.report import read_reports
-from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.warehouse.home import Home
@@ -176,34 +175,6 @@ def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatc
     (tmp_path / part).unlink()
     monkeypatch.delenv("SOME_PLACE")
     assert "the judge's key is not in env:SOME_PLACE" in refusal(score, shard, spawn=False)
-
-
-def test_what_is_estimated_is_what_happens(home, tmp_path, server):
-    rows = [*ROWS, BLANK, SAME]
-    loaded = stage(tmp_path / "staged", rows)
-    options = judged(server.url, ledger=str(tmp_path), run="foreseen")
-
-    def planned():
-        made = plan(
-            loaded.staged,
-            home,
-            tmp_path / "runs" / "work",
-            create([*BOTH, "bleu"], options),
-            only_failed=False,
-        )
-        found = estimate_costs(made)
-        assert all(one.cost_usd is None for one in found if one.calls)
-        return tuple((one.metric, one.samples, one.calls, one.in_ledger, one.tokens_in > 0) for one in found)
-
-    assert planned() == (("meaning_match", 14, 12, 0, True), ("ground_truth_similarity", 14, 24, 0, True))
-    assert server.n_requests == 0 and not (tmp_path / "judge.sqlite").exists()
-    run(home, rows[:4], BOTH, options=judged(server.url))
-    assert server.n_requests == 12
-    # Four of the samples are known now, and need nothing.
-    assert planned() == (("meaning_match", 10, 8, 0, True), ("ground_truth_similarity", 10, 16, 0, True))
-    run(home, rows, BOTH, options=judged(server.url))
-    assert planned() == (("meaning_match", 0, 0, 0, False), ("ground_truth_similarity", 0, 0, 0, False))
-    assert server.n_requests == 36
 
 
 def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):

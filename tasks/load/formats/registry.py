@@ -27,9 +27,9 @@ from answerkey.tasks.load.formats.format import (
     items,
     question_in,
 )
+from answerkey.tasks.load.formats.from_yaml import YAML_FORMATS
 from answerkey.tasks.load.formats.promptfoo import EXPECTED, expected_in
 from answerkey.tasks.load.formats.promptfoo import recognise as recognise_promptfoo
-from answerkey.tasks.load.formats.table import TABLE
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, Record, item_row
 from answerkey.tasks.load.sources import called
@@ -37,8 +37,8 @@ from answerkey.tasks.load.sources import called
 PLAIN = Format("plain", "rows with columns", lambda _records, _mapped: None)
 """Whatever no other format is: columns are recognised by their names."""
 
-PROMPTFOO = replace(TABLE["promptfoo"], recognise=recognise_promptfoo)
-FORMATS = {**TABLE, "promptfoo": PROMPTFOO, "plain": PLAIN}
+PROMPTFOO = replace(YAML_FORMATS["promptfoo"], recognise=recognise_promptfoo)
+FORMATS = {**YAML_FORMATS, "promptfoo": PROMPTFOO, "plain": PLAIN}
 """By the name that the option `--format` takes."""
 
 LOOK_AHEAD = 100

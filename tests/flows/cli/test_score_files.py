@@ -1,6 +1,7 @@
 """Two files of ids and scores are compared and decided upon, without answers and without a run."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -107,21 +108,20 @@ def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
     assert "only 90 of 100 samples of gpt-5 (10 undefined) have a comparable number" in found["sentence"]
 
 
-def test_ids_are_joined_as_people_spell_them_and_a_cell_may_say_that_there_is_no_score(bare_cli, tmp_path):
-    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    old.write_text("\n".join(["id,score", *(f"{n},{n % 2}" for n in range(60))]))
-    new.write_text("\n".join(["id,score", *(f"{n:03d},{'NaN' if n == 7 else n % 2}" for n in range(60))]))
+def test_ids_are_joined_as_people_spell_them_and_a_cell_may_say_that_there_is_no_score(bare_cli, files):
+    old, new = map(Path, files)
+    old.write_text(old.read_text().replace("\nq", "\n"))
+    new.write_text(new.read_text().replace("\nq", "\n00").replace("007,passed", "007,NaN"))
     [row] = json.loads(bare_cli("compare", old, new, "--json").stdout)["rows"]
-    assert (row["n_common"], row["n_only_old"], row["missing_new"]) == (59, 1, {"undefined": 1})
+    assert (row["n_common"], row["n_only_old"], row["missing_new"]) == (99, 1, {"undefined": 1})
 
 
-def test_a_share_and_percent_are_no_pair(bare_cli, tmp_path):
-    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    old.write_text("\n".join(["id,score", *(f"{n},{n % 2}" for n in range(60))]))
-    new.write_text("\n".join(["id,score", *(f"{n},{n % 2 * 100}" for n in range(60))]))
-    for files in ((old, new), (new, old)):
-        done = bare_cli("gate", *files, "--margin", "0.02", code=4)
-        assert "given.score has two scales: at most 1 in old, 50 on average in new" in " ".join(done.stdout.split())
+def test_a_share_and_percent_are_no_pair(bare_cli, files):
+    old, new = map(Path, files)
+    new.write_text(new.read_text().replace("passed", "100").replace("failed", "0"))
+    for pair in ((old, new), (new, old)):
+        shown = " ".join(bare_cli("gate", *pair, "--margin", "0.02", code=4).stdout.split())
+        assert "given.score has two scales: at most 1 in old, 80 on average in new" in shown
     assert "not compared: given.score has two scales" in " ".join(bare_cli("compare", old, new).stdout.split())
 
 

@@ -243,9 +243,3 @@ def test_history_leaves_out_the_plot_and_no_number(shown):
     assert "0.500   0.400 to 0.600   1,000/1,000" in lines[4] and lines[4].split()[:2] == ["a", "v1"]
     wide = shown(120, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert "●" in wide[4]
-    many = {f"set{n}": [made, replace(made, version=2, mean=0.55)] for n in range(20)} | {"other": [made]}
-    newest = shown(120, lambda: print_history("f.g", many, as_json=False))
-    assert [line.split()[:5] for line in newest if " v" in line][-2:] == [
-        ["set19/a", "v2", "2026-01-01", "00:00", "0.550"], ["other/a", "v1", "2026-01-01", "00:00", "0.500"],
-    ]  # fmt: skip
-    assert newest[-1].endswith("add --dataset NAME")

@@ -62,11 +62,9 @@ TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": 
         ([{"name": "find", "input": {"id": 8}}], [FIND], (0, 1, 0)),
         # The open call takes the one that no other needs
         ([FIND, {"name": "find", "input": {"id": 8}}], ["find", FIND], (1, 1, 1)),
-        ([FIND, FIND], [FIND], (0, 2 / 3, 2 / 3)),
         ([ASK], ["ask", "find"], (0, 2 / 3, 2 / 3)),
         (None, ["find"], (0, 0, 0)),
         (" ", [], (1, 1, 1)),
-        ([FIND], [], (0, 0, 0)),
         ([FIND], None, "no column expected_tool_calls: it is missing or blank"),
         ([{"id": 7}], [FIND], 'tool_calls: the column tool_calls holds a call without the name of a tool: {"id": 7}'),
         ("I called find.", [FIND], "tool_calls: the column tool_calls is no JSON list of calls"),

@@ -107,7 +107,7 @@ SEVERAL = [{"id": "q1", "answer": "a", "release": name} for name in ("old", "new
     [
         ({"release": " "}, "a registered release needs a name"),
         ({"dataset": "a/b"}, "--dataset 'a/b': use letters"),
-        ({"slices": ("topic",)}, "no column 'topic' (for slice)"),
+        ({"slices": ("topic",)}, "no column 'topic' (for a slice or a metric)"),
         (
             {"references": None, "slices": (), "paths": {"id": "answer", "answer": "answer"}},
             "50 % of the rows (1 of 2) are in quarantine",

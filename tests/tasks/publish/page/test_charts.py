@@ -29,18 +29,6 @@ def fills(drawing):
     return re.findall(r'(?:fill|stroke)="(var\(--\w+\)|#\w+)"', drawing)
 
 
-def test_colours_come_from_the_page():
-    made = page()
-    for drawing in (
-        charts.slice_plot(made, "lang", 300),
-        charts.history_plot(made.history, FIELDS[0], 300),
-    ):
-        assert set(fills(drawing)) <= {f"var(--{name})" for name in ("ink", "muted", "rule", "line", "accent")} | {
-            "var(--c1)",
-            "var(--c2)",
-        }
-
-
 def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn():
     rows = (
         field_comparison(),

@@ -251,7 +251,7 @@ def _shape(entry: Mapping[str, Any]) -> Shape:
 
 
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
-TABLE = {
+YAML_FORMATS = {
     name: Format(
         name=name,
         title=entry["title"],
