@@ -65,7 +65,7 @@ def listed():
     """The files that the page lists under a heading."""
 
     def files(heading):
-        section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+        section = PAGE.read_text(encoding="utf-8").split(f"### {heading}\n")[1].split("\n#")[0]
         return re.findall(r"^- `([^`]+)`", section, re.MULTILINE)
 
     return files

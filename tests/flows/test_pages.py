@@ -93,6 +93,7 @@ def test_nothing_is_written_framed_or_asked_for_elsewhere(port, tmp_path):
 
 
 def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_error(port, tmp_path, capfd):
+    before = set(threading.enumerate())
     (tmp_path / "secret.txt").write_text("secret")
     pages = tmp_path / "pages"
     pages.mkdir()
@@ -108,8 +109,7 @@ def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_erro
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.sendall(b"GET /large.txt HTTP/1.0\r\nHost: localhost\r\n\r\n")
         assert connection.recv(8) == b"HTTP/1.0"
-    others = [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
-    for thread in others:
+    for thread in set(threading.enumerate()) - before:
         thread.join(FAULT_S)
     assert capfd.readouterr() == ("", "")
 

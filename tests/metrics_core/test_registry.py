@@ -37,7 +37,7 @@ def test_the_catalogue_in_the_order_of_reports():
     assert all(cls.described() and "\n" not in cls.described() for cls in METRICS.values())
 
 
-@pytest.mark.parametrize("name", METRICS.keys() - {"tool_calls"})
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "tool_calls"])
 def test_a_metric_goes_by_the_name_that_users_write(name):
     [metric] = create([name])
     assert metric.name == name
