@@ -113,7 +113,8 @@ def test_a_lexical_metric(copy, listed):
     )
     assert copy.run("-c", code) == "{'match': 1.0}\n"
     assert len(copy.touched) <= 2
-    assert [Path(file).parent for file in listed("A metric")] == [Path(file).parent for file in copy.touched]
+    code_files = [Path(file) for file in listed("A metric") if file.endswith(".py")]
+    assert [file.parent for file in code_files] == [Path(file).parent for file in copy.touched]
 
 
 SOURCE = """
@@ -127,6 +128,7 @@ def _read_yaml(file: Path, _work: Path) -> Iterator[Raw]:
 _READERS:"""
 
 
+@pytest.mark.real
 def test_a_data_source(copy, listed):
     copy.change(
         "tasks/load/sources.py",
