@@ -62,7 +62,6 @@ TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": 
         ([{"name": "find", "input": {"id": 8}}], [FIND], (0, 1, 0)),
         # The open call takes the one that no other needs
         ([FIND, {"name": "find", "input": {"id": 8}}], ["find", FIND], (1, 1, 1)),
-        ([ASK], ["ask", "find"], (0, 2 / 3, 2 / 3)),
         (None, ["find"], (0, 0, 0)),
         (" ", [], (1, 1, 1)),
         ([FIND], None, "no column expected_tool_calls: it is missing or blank"),
