@@ -176,7 +176,7 @@ def is_checked(policy: Policy, name: str, basis: Basis) -> bool:
     Metrics of others may measure something else; where a rule about people names one, its author says that it predicts
     labels. Of fields of the text alone, the primary one stands for the answers.
 
-    >>> from answerkey.metrics_core.policy import parse_policy
+    >>> from answerkey.metrics_core.policy_file import parse_policy
     >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.02}, "example")
     >>> is_checked(policy, "exact_match.match", "text"), is_checked(policy, "rouge_l.f1", "text")
     (True, False)

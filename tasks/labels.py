@@ -19,7 +19,7 @@ from answerkey.metrics_core.decide.clustered import Mask
 from answerkey.metrics_core.decide.evidence import LabelDraw
 from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

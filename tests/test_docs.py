@@ -19,7 +19,7 @@ from answerkey.metrics_core.decide.policy import ALL, RuleKind
 from answerkey.metrics_core.decide.power import needed_to_pass
 from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.policy import KEYS
+from answerkey.metrics_core.policy_file import KEYS
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES

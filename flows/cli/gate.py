@@ -270,6 +270,6 @@ def policy_of(policy: str, primary: str | None, margin: float | None, rules: lis
         return read_policy(policy)
     if not given:
         raise UserError("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
-    from answerkey.metrics_core.policy import parse_policy
+    from answerkey.metrics_core.policy_file import parse_policy
 
     return parse_policy({"primary": primary, "margin": margin, "rules": rules}, "options")

@@ -247,10 +247,10 @@ def checked(metric: JudgeMetric, samples: Sequence[Sample]) -> JudgeMetric:
     questions = questions_for(metric, samples, len(samples))
     if not questions or not asks_anything(metric, samples):
         return metric
-    return stopped(metric, check_judges(metric, questions).why_stopped)
+    return without_calls(metric, check_judges(metric, questions).why_stopped)
 
 
-def stopped(metric: JudgeMetric, reason: str) -> JudgeMetric:
+def without_calls(metric: JudgeMetric, reason: str) -> JudgeMetric:
     """The metric that asks nothing for this reason; an empty reason changes nothing."""
     return replace(metric, access=replace(metric.access, refusal=reason))
 

@@ -11,7 +11,7 @@ from answerkey.metrics_core.decide.evidence import Basis, Evidence, PairedScores
 from answerkey.metrics_core.decide.policy import ALL, Policy, PolicyRule
 from answerkey.metrics_core.decide.verdict import apply_policy
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.policy import check_ranges
+from answerkey.metrics_core.policy_file import check_ranges
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 
 _FIELD = "given.right"

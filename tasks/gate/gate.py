@@ -25,7 +25,7 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
 from answerkey.metrics_core.paired_field import PairedField, is_checked, people_decide
-from answerkey.metrics_core.policy import check_ranges, parse_policy
+from answerkey.metrics_core.policy_file import check_ranges, parse_policy
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples

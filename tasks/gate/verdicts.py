@@ -15,7 +15,7 @@ from answerkey.metrics_core.decide.verdict import PRECEDENCE, GateOutcome, RuleO
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.formatting import Displayed, Shown
 from answerkey.metrics_core.metrics.label import LABELLED
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements

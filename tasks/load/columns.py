@@ -141,20 +141,20 @@ def complete(
     source: str,
     reference_slices: Collection[str] = (),
     *,
-    made: bool = False,
+    converted: bool = False,
 ) -> ColumnMap:
     """Fill in what the user did not map, from the columns of the first `records`.
 
-    `reference_slices` are those that the references file has. The records that a format `made` have the names of the
-    keys; what is needed (id, release, references, answer) counts as missing if none of the first has it, and anything
-    else may come later.
+    `reference_slices` are those that the references file has. Records that a format has `converted` have the names of
+    the keys; what is needed (id, release, references, answer) counts as missing if none of the first has it, and
+    anything else may come later.
 
     Raises:
         UserError: a mapped path or a slice is in none of the records, or a mapped score is a time without a unit.
     """
     # The columns that a format has made, and those that are mapped
     columns = names_in(records)
-    by_format = [key for key in KEYS if made and key in columns]
+    by_format = [key for key in KEYS if converted and key in columns]
     filled = _filled_columns(records)
     if "missing_because" in filled:
         filled.append("answer")
@@ -177,7 +177,7 @@ def complete(
 
     # The others are recognised by their names
     guessed = _recognised(paths, columns, by_format)
-    if not made:
+    if not converted:
         check_units(paths.get("scores", "").split("\n"), source)
         with_unit = [name for name in _WITH_UNIT if name in columns]
         if with_unit and "scores" not in paths and "answer" in {**paths, **guessed}:
@@ -189,7 +189,7 @@ def complete(
         spellings = {_spelling(text) for _, text in _texts_of(records, column_map, *_LISTS) if not is_blank(text)}
         are_lists = "texts" in spellings and spellings <= {"texts", "list", "shortened"}
         references_as = "lists" if are_lists else "quoted"
-        if made:
+        if converted:
             references_as = "text"
     return replace(column_map, references_as=references_as)
 
@@ -239,18 +239,18 @@ def _are_texts(text: str, items: Sequence[Any]) -> bool:
     return bool(re.search("[\"']", text)) and all(item is None or isinstance(item, str | Mapping) for item in items)
 
 
-def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: bool = False) -> list[str]:
+def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, converted: bool = False) -> list[str]:
     """Say what users are to know of how columns are read.
 
     Args:
         option: the one that maps columns.
-        made: whether a format made the records, so that there is nothing to map.
+        converted: whether a format made the records, so that there is nothing to map.
     """
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
 
     # The columns that nothing is read from, with their cells
     used = {*columns.paths_of(), *columns.slices}
-    if made:
+    if converted:
         scores = [record.get("scores") for record in records]
         used.update(*(cell for cell in scores if isinstance(cell, Mapping)), ["release_order", "response_filter"])
     used.update(*(steps(path)[:1] for path in used))
@@ -259,7 +259,7 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
 
     # Some may be right answers, labels, or answers
     references = []
-    if "references" in columns.paths and not made:
+    if "references" in columns.paths and not converted:
         about_answers = re.compile("incorrect|wrong|correct$|correctness")
         for name, cells in unused.items():
             has_references = _REFERENCE_NAMES.search(_plain_name(name)) and not about_answers.search(_plain_name(name))
@@ -277,17 +277,17 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     if option == "--map" and "label" not in columns.paths:
         notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
     wide = []
-    if "answer" in columns.guessed and not made:
+    if "answer" in columns.guessed and not converted:
         wide = wide_columns(records, used - {columns.paths["answer"]})
     if wide:
         looks = f"{', '.join(wide)} look like the answers of one release each"
         notes.append(f"{looks}; if they are, give {wide_option(wide)}")
 
     # The rest is named
-    times = [name for name in unused if name.casefold() in NO_UNIT and not made]
+    times = [name for name in unused if name.casefold() in NO_UNIT and not converted]
     notes += [f"not used: {name}, a time without a unit; call the column latency_s or latency_ms" for name in times]
     unnamed = [name for name in unused if name not in (*references, *labels, *times)]
-    if made:
+    if converted:
         # A format may give a column by its own name beside the one that it is read as
         unnamed = [name for name in unnamed if not all(_is_in_use(record, name, columns) for record in records)]
     if unnamed:
@@ -752,10 +752,37 @@ def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
     """
     if key not in paths:
         return None
+    cell = None
     try:
-        return clean(as_text(value(record, paths[key])))
+        cell = value(record, paths[key])
+        return clean(as_text(cell))
     except ValueError as error:
-        raise ValueError(f"{key} ({paths[key]}) {error}") from error
+        path = path_to_text(cell)
+        hint = f", such as {paths[key]}{path}" if path else ""
+        raise ValueError(f"{key} ({paths[key]}) {error}{hint}") from error
+
+
+_TO_THE_TEXT = ("text", "content", "message", "choices", "output", "candidates", "parts")
+"""Steps that lead to the text in a reply of an API, in the order in which they are tried."""
+
+
+def path_to_text(cell: object) -> str:
+    """Return the path within a reply of an API to its text; empty where none is recognised.
+
+    >>> path_to_text({"choices": [{"message": {"role": "assistant", "content": "Paris"}}]})
+    '.choices[0].message.content'
+    """
+    if isinstance(cell, list):
+        steps_into = [("[0]", part) for part in cell[:1]]
+    elif isinstance(cell, Mapping):
+        steps_into = [(f".{name}", cell[name]) for name in _TO_THE_TEXT if name in cell]
+    else:
+        return ""
+    for step, part in steps_into:
+        path = path_to_text(part)
+        if path or isinstance(part, str):
+            return step + path
+    return ""
 
 
 def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ def load(source: Source, out: Path) -> Loaded:
     n_rows = stage_rows(answers.rows, stager, staged, rejects)
 
     # What was read, and what was not
-    if answers.reading.is_made:
+    if answers.reading.is_converted:
         format = answers.reading.format
         n_releases = len(stager.releases)
         title = f"recognised as {format.title}"
@@ -238,11 +238,11 @@ def _stager_of(
         notes.append(f"{name}: not read: {listed(unread, 40)}")
     # With --wide each row became a record for each release, of which one is enough here
     records = answers.records[:: len(source.wide) or 1]
-    notes += [f"{name}: {note}" for note in notes_on(columns, records, "--map", reading.is_made)]
+    notes += [f"{name}: {note}" for note in notes_on(columns, records, "--map", reading.is_converted)]
 
     # The release. The column of a plain table is believed. The log of a tool names the model, which may have written
     # several files: then each file is a release
-    has_release = source.release or ("release" in columns.paths and not reading.is_made)
+    has_release = source.release or ("release" in columns.paths and not reading.is_converted)
     by_file = {} if has_release else _releases_by_file(source, columns, read_again(), notes)
     default_release = ""
     if not (source.release or by_file or "release" in columns.paths):
@@ -272,7 +272,7 @@ def _stager_of(
     # An id is made of all that tells questions apart
     id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
-        if not reading.is_made:
+        if not reading.is_converted:
             id_columns = _columns_of_ids(columns, read_again())
         hashed = " and ".join(["question", "references", *id_columns])
         notes.append(f"{name}: no id column; a hash of {hashed} serves as the id")
@@ -292,7 +292,7 @@ def _stager_of(
         find_reference=references.find if references else None,
         default_release=default_release,
         by_file=by_file,
-        own_columns=not reading.is_made,
+        own_columns=not reading.is_converted,
         id_columns=id_columns,
         others=source.column_paths,
         by_filter=len(filters) > 1,
@@ -346,7 +346,9 @@ def _columns_of(
     # Those that are mapped, and those that are known by their names
     in_references = references.sliced if references else ()
     paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = complete(paths, source.other_paths, records, called(source.answers), in_references, made=reading.is_made)
+    columns = complete(
+        paths, source.other_paths, records, called(source.answers), in_references, converted=reading.is_converted
+    )
     if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
@@ -360,7 +362,7 @@ def _columns_of(
     for key in needed:
         if key in columns.paths:
             continue
-        if reading.is_made:
+        if reading.is_converted:
             raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_MISSING_PARTS[key]}")
         used = columns.paths.values()
         names, likely = suggested(key, records, used)
@@ -441,7 +443,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     # Recognise the columns
     name = called(source.references)
     rows = opened(read(source.references, out, contents, source.encoding), source.references)
-    columns = complete(source.reference_paths, (), rows.records, name, made=rows.reading.is_made)
+    columns = complete(source.reference_paths, (), rows.records, name, converted=rows.reading.is_converted)
     columns = replace(columns, slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:

@@ -269,7 +269,7 @@ class Result(Displayed, list[Measurement]):
         Raises:
             UserError: `baseline` is not a result, or the policy is not valid.
         """
-        from answerkey.metrics_core.policy import parse_policy
+        from answerkey.metrics_core.policy_file import parse_policy
         from answerkey.tasks.gate.gate import gate
         from answerkey.tasks.gate.verdicts import ShownVerdict
         from answerkey.tasks.reports.headline import primary as first_of

@@ -132,7 +132,11 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
     """
     source = opened(read(question_set.source, work), question_set.source)
     columns = complete(
-        question_set.paths, question_set.slices, source.records, _shown(question_set), made=source.reading.is_made
+        question_set.paths,
+        question_set.slices,
+        source.records,
+        _shown(question_set),
+        converted=source.reading.is_converted,
     )
     _require(question_set, columns)
     paths = _places(question_set, template, columns, source.records)

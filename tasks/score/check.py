@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from answerkey.metrics_core.judges.check import asks_anything, stopped
+from answerkey.metrics_core.judges.check import asks_anything, without_calls
 from answerkey.metrics_core.judges.check import check_judges as check_judges_of
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.sample import Sample
@@ -47,9 +47,9 @@ def check_judges(plan: Plan) -> Plan:
         check = check_judges_of(asking, questions)
         checks.append(check)
         for number in of_metric:
-            refused = shards[number].metric
-            assert isinstance(refused, JudgeMetric)
-            shards[number] = replace(shards[number], metric=stopped(refused, check.why_stopped))
+            shard_metric = shards[number].metric
+            assert isinstance(shard_metric, JudgeMetric)
+            shards[number] = replace(shards[number], metric=without_calls(shard_metric, check.why_stopped))
     return replace(plan, shards=tuple(shards), checks=tuple(checks))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.flows.labelling import TOKEN
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from tests.cluster_servers import dies_with_its_parent
 from tests.kit.waiting import FAULT_S
 from tests.tasks.comparing_help import answer, releases

@@ -55,7 +55,7 @@ class Reading:
     """The names in the first rows that the format does not read."""
 
     @property
-    def is_made(self) -> bool:
+    def is_converted(self) -> bool:
         """Whether the format of another tool makes the rows, so that their columns have the names of our keys."""
         return self.format is not PLAIN
 
@@ -83,7 +83,7 @@ class Reading:
 
     def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
         # Each item of a document that is of no format is a row
-        for item in _document_rows(raw, record) if raw.document and not self.is_made else [raw]:
+        for item in _document_rows(raw, record) if raw.document and not self.is_converted else [raw]:
             if item.record is None or self.convert is None:
                 yield item
                 continue
@@ -92,7 +92,7 @@ class Reading:
                     if isinstance(row, Unreadable):
                         yield self._unreadable_row(raw, row.item, row.error)
                     else:
-                        yield Raw(raw.row, self._with_scores(row) if self.is_made else row)
+                        yield Raw(raw.row, self._with_scores(row) if self.is_converted else row)
             except UNREADABLE as error:
                 yield self._unreadable_row(raw, item.record, error)
 
@@ -143,7 +143,7 @@ def opened(
     records = [Document(raw.record) if raw.document else raw.record for raw in first_rows if raw.record is not None]
     reading = recognise(records, source, chosen, mapped)
     file = (first_rows[0].file if first_rows else None) or source
-    if reading.convert and reading.is_made and kind_of(file.split("?", 1)[0]) in (*CSV, *EXCEL):
+    if reading.convert and reading.is_converted and kind_of(file.split("?", 1)[0]) in (*CSV, *EXCEL):
         reading = replace(reading, convert=partial(_convert_cells, reading.convert))
 
     # A column for each release becomes a row for each
@@ -157,7 +157,7 @@ def opened(
     # Columns are recognised in the rows as they are converted
     converted = reading.rows(itertools.chain(first_rows, rows))
     head = list(itertools.islice(converted, LOOK_AHEAD))
-    if not head and reading.is_made:
+    if not head and reading.is_converted:
         raise UserError(f"{called(source)}: {reading.format.title}, which has no answers besides the expected ones")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")

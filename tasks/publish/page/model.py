@@ -196,9 +196,9 @@ class Page:
         return self.comparisons[-1].row(self.primary)
 
     @property
-    def primary_field(self) -> FieldSummary:
-        """The field that decides."""
-        return next(field for field in self.fields if field.name == self.primary)
+    def is_binary(self) -> bool:
+        """Whether the field that decides is 0 or 1 on every sample."""
+        return any(field.binary for field in self.fields if field.name == self.primary)
 
     @property
     def changes(self) -> tuple[LargestChange, ...]:
@@ -225,7 +225,8 @@ class Page:
 
     def _gain(self, change: LargestChange) -> float:
         """How much better a sample got; less than 0 if it got worse."""
-        return -change.difference if self.primary_field.lower_is_better else change.difference
+        is_lower_better = any(field.lower_is_better for field in self.fields if field.name == self.primary)
+        return -change.difference if is_lower_better else change.difference
 
     @property
     def got_worse(self) -> tuple[LargestChange, ...]:

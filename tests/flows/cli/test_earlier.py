@@ -5,7 +5,7 @@ import json
 import pytest
 
 from answerkey.flows.cli.main import main
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.overview import build_overview, render_overview

@@ -13,7 +13,7 @@ from answerkey.flows.cli.comparison_tables import print_history, print_pairs, pr
 from answerkey.flows.cli.tables import print_list, print_reports
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.table import Table

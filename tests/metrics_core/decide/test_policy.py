@@ -4,7 +4,7 @@ import pytest
 
 from answerkey.metrics_core.decide.policy import PolicyRule
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.policy import check_ranges, parse_policy
+from answerkey.metrics_core.policy_file import check_ranges, parse_policy
 
 PLAIN = {"primary": "label.correct", "margin": 0.02}
 

@@ -7,7 +7,7 @@ import pytest
 
 from answerkey.metrics_core.decide.agreement import agreement
 from answerkey.metrics_core.decide.ppi import ppi_mean
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.calibrate import calibrate, columns_of, store_calibration
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.gate.labels import read_labels

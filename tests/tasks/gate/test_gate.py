@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, read_policy

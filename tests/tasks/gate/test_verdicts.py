@@ -1,6 +1,6 @@
 """How many releases were held against a baseline: what is counted, and what the verdict says of it."""
 
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.gate.verdicts import stored_verdicts
 from tests.tasks.comparing_help import answer, release

@@ -13,7 +13,7 @@ from answerkey import Sample, Scored, Undefined, create, evaluate
 from answerkey.metrics_core.comparison import Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field, Metric, degenerate
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source

@@ -1,6 +1,6 @@
 """A home with two data sets, three releases, a comparison, a verdict, and calls to a judge."""
 
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source

@@ -9,7 +9,7 @@ import httpx
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish import artifacts, events
 from answerkey.tasks.publish.artifacts import artifact_key, file_name, notify_api

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate, policy_for

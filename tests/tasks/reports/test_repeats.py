@@ -3,7 +3,7 @@
 import pytest
 
 from answerkey.metrics_core.decide.intervals import clopper_pearson
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.examples import largest_changes
 from answerkey.tasks.gate.gate import gate

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,

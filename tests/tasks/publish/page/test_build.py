@@ -8,7 +8,7 @@ import pytest
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.ppi import ppi_mean
 from answerkey.metrics_core.decide.verdict import Verdict
-from answerkey.metrics_core.policy import parse_policy
+from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.build import build_page

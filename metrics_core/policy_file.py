@@ -1,4 +1,4 @@
-"""Policies: the conditions for a release to ship, written as a primary field, a margin, and further rules.
+"""Read a policy from its file, or from the options of the gate: the conditions for a release to ship.
 
 primary: meaning_match.match
 margin: 0.02
