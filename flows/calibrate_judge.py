@@ -24,7 +24,7 @@ estimate_calls = task(estimate_learning, name="estimate costs")
 learn_examples = task(
     learn,
     name="learn examples",
-    task_run_name="learn {asked.most} examples for {asked.rubric}",
+    task_run_name="learn {plan.most} examples for {plan.rubric}",
     retries=2,
     retry_delay_seconds=[1, 10],
     retry_condition_fn=may_succeed,

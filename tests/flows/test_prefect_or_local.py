@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import signal
 import threading
 import time
@@ -275,3 +276,11 @@ def test_a_ctrl_c_within_a_statement_of_duckdb_is_one(on_prefect):
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended == [KeyboardInterrupt]
+
+
+@pytest.mark.parametrize("module", ["calibrate_judge", "generate_answers", "score_traces"])
+def test_names_of_task_runs_take_parameters_that_are_there(module):
+    for step in vars(importlib.import_module(f"answerkey.flows.{module}")).values():
+        if isinstance(step, prefect_or_local.Task):
+            named = re.findall(r"\{(\w+)", step.options.get("task_run_name", ""))
+            assert set(named) <= step.fn.__annotations__.keys()

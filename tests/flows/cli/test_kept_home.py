@@ -95,4 +95,3 @@ def test_a_kept_home_is_read_compared_gated_and_made_again(kept, command):
     assert "FAIL  later must not ship in place of old" in verdict
     page = render_overview(build_overview(Home(kept)))
     assert 'The dashed line is the anchor of the gate, <bdi dir="auto">old/v1</bdi>.' in page
-    assert 'stroke-dasharray="4,3"' in page

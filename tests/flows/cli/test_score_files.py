@@ -137,7 +137,6 @@ def test_a_share_and_percent_are_no_pair(bare_cli, files):
             "id,score,f1\na,1,1\nb,error,0\nc,0,1\n",
             "bad.csv, row 2: score is 'error', which is no number; correct it, leave",
         ),
-        (2, "id,score\na,85%\n", "bad.csv, row 1: score is '85%', which is no number; correct it"),
         (2, "id;score\na;0,5\n", "bad.csv, row 1: score is '0,5', which is no number; correct it"),
         (2, "id,score\na,1\n,0\n", "bad.csv, row 2: the id (id) is missing; correct or remove the row"),
         (

@@ -182,10 +182,6 @@ def test_a_mistake_in_an_encoder_is_not_turned_into_a_failed_row():
         measured(Mistaken({}), "x", ["r"])
 
 
-def test_half_a_surrogate_pair_is_scored():
-    assert -1 <= similarity("caf\ud83d\u00e9 5", "cafe 5") <= 1
-
-
 # Work
 
 
