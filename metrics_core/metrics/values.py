@@ -29,6 +29,14 @@ def _integer_or_float(text: str) -> float:
     return int(value) if value.is_integer() else value
 
 
+def _json_in_one_spelling(text: str) -> str | None:
+    fenced = _FENCED.search(text)
+    try:
+        return json.dumps(json.loads(fenced[1] if fenced else text, parse_float=_integer_or_float), sort_keys=True)
+    except (ValueError, RecursionError):
+        return None
+
+
 @dataclass(frozen=True)
 class ValueMetric(LexicalMetric):
     """1 if the value of an answer is that of a reference; undefined where no reference has one."""
@@ -95,11 +103,7 @@ class JsonEqual(ValueMetric):
 
     def read(self, text: str) -> str | None:
         """The JSON in one spelling. Not the value itself, since Python takes `true` for 1."""
-        fenced = _FENCED.search(text)
-        try:
-            return json.dumps(json.loads(fenced[1] if fenced else text, parse_float=_integer_or_float), sort_keys=True)
-        except (ValueError, RecursionError):
-            return None
+        return _json_in_one_spelling(text)
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ class ToolCall(NamedTuple):
             raise ValueError(f"holds a call without the name of a tool: {json.dumps(value)[:100]}")
         arguments = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        return cls(name, None if arguments is None else JsonEqual().read(text or "{}") or text)
+        return cls(name, None if arguments is None else _json_in_one_spelling(text or "{}") or text)
 
 
 def tool_calls(value: Any) -> list[ToolCall]:
