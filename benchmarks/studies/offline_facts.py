@@ -34,9 +34,9 @@ from answerkey.metrics_core.offline_judge.facts import (  # noqa: E402
     Fact,
     facts_of,
 )
-from answerkey.metrics_core.offline_judge.links import Links  # noqa: E402
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair, match  # noqa: E402
 from answerkey.metrics_core.offline_judge.reading import clean, read, sentences  # noqa: E402
+from answerkey.metrics_core.offline_judge.similarity import Links  # noqa: E402
 
 Splitter = Callable[[str, str | None], Sequence[Fact]]
 

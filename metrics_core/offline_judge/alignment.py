@@ -191,13 +191,16 @@ def run_alike(expected: Sequence[str], stated: Sequence[str]) -> float:
 
 def _across_scripts(a: str, b: str) -> float:
     """The phonetic similarity of words in different scripts, by consonants in Latin letters: "битлз" and "beatles"."""
-    x, y = _skeleton(a), _skeleton(b)
+    x = _skeleton(a)
+    y = _skeleton(b)
     if not x or not y or x[0] != y[0] or min(len(x), len(y)) < 2:
         return 0.0
     ratio = 1 - Levenshtein.distance(x, y) / max(len(x), len(y))
     if ratio == 1 and len(x) >= 3:
         return 0.9
-    return HIT if ratio >= 0.7 else ratio if ratio >= 0.6 else 0.0
+    if ratio >= 0.7:
+        return HIT
+    return ratio if ratio >= 0.6 else 0.0
 
 
 @lru_cache(maxsize=65_536)
@@ -245,56 +248,66 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     (1.0, 0.5)
     """
     stems = reference.content_stems
+    answer_stems = answer.stem_set
     question_stems = question.stem_set
-    scores = [_best(stem, answer.stem_set, exactly=len(stems) > LONGEST_REFERENCE) for stem in stems]
-    in_question = tuple([stem in question_stems for stem in stems])
-    if all(in_question):
-        # A question that offers the answer ("A or B?") does not give it away.
-        in_question = (False,) * len(stems)
+    scores: list[float] = []
+    for stem in stems:
+        similarity = 0.0
+        if stem in answer_stems:
+            similarity = 1.0
+        elif len(stems) <= LONGEST_REFERENCE and stem.isalpha():
+            # Only words can be similar without being equal
+            similarity = max((alike(stem, answer_stem) for answer_stem in answer_stems), default=0.0)
+        scores.append(similarity)
+
+    # Numbers are looked up by their value, however they are written
     values = {number.value for number in reference.numbers}
     if values and values <= {number.value for number in answer.numbers}:
         spelled = {i for number in reference.numbers for i in range(number.start, number.stop)}
-        content = reference.content or tuple(range(len(reference.stems)))
+        content = reference.content or range(len(reference.stems))
         scores = [1.0 if i in spelled else score for i, score in zip(content, scores, strict=True)]
-    is_named_whole = names_whole(reference, answer)
-    not_asked = [
-        (stem, is_named_whole or score >= HIT)
-        for stem, score, old in zip(stems, scores, in_question, strict=True)
-        if not old
-    ]
-    missing, matched = (tuple([stem for stem, hit in not_asked if hit is expected]) for expected in (False, True))
-    return Alignment(stems, tuple(scores), in_question, is_named_whole, missing, matched)
 
-
-def _best(stem: str, answer_stems: Collection[str], *, exactly: bool) -> float:
-    """The best similarity of a stem with those of an answer."""
-    if stem in answer_stems:
-        return 1.0
-    # Only words can be similar without being equal.
-    if exactly or not stem.isalpha():
-        return 0.0
-    return max((alike(stem, answer_stem) for answer_stem in answer_stems), default=0.0)
+    in_question = [stem in question_stems for stem in stems]
+    if all(in_question):
+        # A question that offers the answer ("A or B?") does not give it away.
+        in_question = [False] * len(stems)
+    whole = names_whole(reference, answer)
+    missing: list[str] = []
+    matched: list[str] = []
+    for stem, score, is_asked in zip(stems, scores, in_question, strict=True):
+        if not is_asked:
+            (matched if whole or score >= HIT else missing).append(stem)
+    return Alignment(
+        stems=stems,
+        score=tuple(scores),
+        in_question=tuple(in_question),
+        whole=whole,
+        missing=tuple(missing),
+        matched=tuple(matched),
+    )
 
 
 def names_whole(reference: Text, answer: Text) -> bool:
-    """Whether the answer contains a listed alias or an acronym of the reference, or the reverse.
+    """Whether the answer contains a listed alias or an acronym of the reference, or the reference is an acronym of it.
 
     >>> from answerkey.metrics_core.offline_judge.reading import read
     >>> names_whole(read("New York City"), read("It is in NYC."))
     True
     """
-    return alias_inside(reference.normal, answer.normal) or acronym_inside(reference, answer)
-
-
-def alias_inside(reference: str, answer: str) -> bool:
-    """Whether the answer contains a listed alias of the whole reference, as separate words.
-
-    >>> alias_inside("new york city", "it is in nyc.")
-    True
-    """
-    names = _aliases(reference)
-    padded = f" {bare(answer)} " if names else ""
-    return any(f" {name} " in padded for name in names)
+    # A listed alias of the whole reference, as separate words
+    names = _aliases(reference.normal)
+    padded = f" {bare(answer.normal)} " if names else ""
+    if any(f" {name} " in padded for name in names):
+        return True
+    # The acronym of the reference: two letters are too few inside a longer text
+    letters = _initials(reference.tokens)
+    shortest = 2 if len(answer.content) <= 2 else 3
+    if len(letters) >= shortest and any(letters == _acronym(word) for word in answer.raw.split()):
+        return True
+    # Words of the answer of which the reference is the acronym
+    words = reference.raw.split()
+    acronym = _acronym(words[0]) if len(words) == 1 else ""
+    return bool(acronym) and acronym in _initials(answer.tokens)
 
 
 @lru_cache(maxsize=16_384)
@@ -314,46 +327,14 @@ def bare(normal: str) -> str:
     return " ".join(word for word in kept if word and word not in ("the", "a", "an"))
 
 
-def acronym_inside(reference: Text, answer: Text) -> bool:
-    """Whether one is an acronym (at least two letters, three inside a longer text) of words in the other.
-
-    >>> from answerkey.metrics_core.offline_judge.reading import read
-    >>> acronym_inside(read("World Health Organization"), read("It is the WHO"))
-    True
-    """
-    letters = _initials(reference.tokens)
-    if len(letters) >= 2:
-        shortest = 2 if len(answer.content) <= 2 else 3
-        if len(letters) >= shortest and letters in _acronyms(answer):
-            return True
-    short = _compact(reference)
-    return short is not None and short in _runs(answer.tokens, len(short))
-
-
 @lru_cache(maxsize=16_384)
 def _initials(tokens: tuple[str, ...]) -> str:
     return "".join(token[0] for token in tokens if token not in FUNCTION_WORDS and token.isalpha())
 
 
-def _acronyms(text: Text) -> frozenset[str]:
-    """Words written entirely in capitals, without dots, in lower case."""
-    acronyms = set()
-    for word in text.raw.split():
-        if word.isascii() and not word.isupper():
-            continue
-        letters = "".join(c for c in word if c.isalpha())
-        if len(letters) >= 2 and letters.isupper() and len(letters) <= 7:
-            acronyms.add(letters.lower())
-    return frozenset(acronyms)
-
-
-def _compact(text: Text) -> str | None:
-    if len(text.raw.split()) != 1:
-        return None
-    letters = "".join(c for c in text.raw if c.isalpha())
-    return letters.lower() if letters.isupper() and 2 <= len(letters) <= 7 else None
-
-
-def _runs(tokens: Sequence[str], n: int) -> set[str]:
-    words = [token for token in tokens if token not in FUNCTION_WORDS and token.isalpha()]
-    return {"".join(token[0] for token in words[i : i + n]) for i in range(len(words) - n + 1)}
+def _acronym(word: str) -> str:
+    """Return a word of two to seven capitals without its dots, in lower case; "" for other words."""
+    if word.isascii() and not word.isupper():
+        return ""
+    letters = "".join([letter for letter in word if letter.isalpha()])
+    return letters.lower() if letters.isupper() and 2 <= len(letters) <= 7 else ""

@@ -35,9 +35,9 @@ _NO = frozenset(("no", "нет"))
 _NO_DENIAL = re.compile(
     r"\b(?:no (?:less|more|fewer|later|earlier) than|not only|not least|не менее|не более|не только)\b"
 )
-_MOST_FACTS = 200
+_MAX_FACTS = 200
 """The most facts of a text, since each fact of a reference is compared with each fact of the answer."""
-_ELLIPTIC = 6
+_MAX_ELLIPTIC_WORDS = 6
 """The most content words of a fact without a verb that is a bare reply to the question."""
 
 
@@ -61,16 +61,16 @@ class Asked:
     @lru_cache(maxsize=4_096)
     def of(question: str | None, *, closed: bool = False) -> Asked:
         """Analyse a question; a missing one has no parts. `closed`: its references say yes or no."""
-        read_ = read(question or "")
+        text = read(question or "")
         parts = [frozenset(_stems(read(part))) for part in parts_of(question)]
         common = frozenset.intersection(*parts) if len(parts) > 1 else frozenset()
         return Asked(
-            question or "",
-            frozenset(map(lemma, read_.tokens)),
-            tuple(part - common for part in parts),
-            closed or asks_yes_or_no(read_),
-            frozenset(read_.tokens),
-            _numbers(read_),
+            text=question or "",
+            stems=frozenset(map(lemma, text.tokens)),
+            parts=tuple(part - common for part in parts),
+            closed=closed or asks_yes_or_no(text),
+            tokens=frozenset(text.tokens),
+            numbers=_numbers(text),
         )
 
 
@@ -106,27 +106,38 @@ class Claim:
     def of(fact: Fact, question: Asked) -> Claim:
         """Read a fact."""
         text = read(fact.text)
-        stems, verbs, numbers = frozenset(_stems(text)), _verbs(text), _numbers(text)
+        tokens = text.tokens
+        stems = frozenset(_stems(text))
+        numbers = _numbers(text)
         core = stems - question.stems
-        first = text.tokens[0] if text.tokens else ""
-        said_no = frozenset(_NO_DENIAL.sub(" ", text.normal).replace("'", " ").split()) if text.negated else frozenset()
+
+        around = ("", *tokens, "")
+        triples = zip(around, tokens, around[2:], strict=False)
+        verbs = frozenset(lemma(token) for previous, token, following in triples if is_verb(token, previous, following))
+        is_bare = len(text.content) <= _MAX_ELLIPTIC_WORDS and not verbs and AUXILIARIES.isdisjoint(tokens)
+        if tokens and tokens[0] in SUBJECTS:
+            is_bare = len(tokens) > 1 and tokens[1] in _BE
+
+        # The part of the question that it has most words of
+        shares = [len(stems & part) / len(part) if part else 0.0 for part in question.parts]
+        best = max(shares, default=0.0)
+        is_clear = best >= 0.5 and shares.count(best) == 1
+
+        negations: frozenset[str] = frozenset()
+        if text.negated and tokens[0] not in _YES:
+            negations = NEGATIONS.intersection(_NO_DENIAL.sub(" ", text.normal).replace("'", " ").split())
         return Claim(
             fact=fact,
             core=core,
             nouns=core - verbs or core,
             numbers=numbers - question.numbers if core else numbers,
             dates=text.dates,
-            part=_part(stems, question),
-            bare=_bare(text, verbs),
-            negated=first not in _YES and not said_no.isdisjoint(NEGATIONS),
-            denies=first not in _YES and not (said_no - question.tokens).isdisjoint(NEGATIONS),
+            part=shares.index(best) if is_clear else None,
+            bare=is_bare,
+            negated=bool(negations),
+            denies=not negations <= question.tokens,
             limits=bounds(text, read(question.text)),
         )
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for facts of a text that say the same thing."""
-        return (self.core or self.fact.text, self.numbers, self.limits, self.denies)
 
 
 def says_yes_or_no(text: str) -> bool:
@@ -148,19 +159,24 @@ def claims_of(facts: Sequence[Fact], question: Asked) -> tuple[Claim, ...]:
     >>> [claim.fact.text for claim in claims_of([Fact("Ada is old"), Fact("She is 96")], question)]
     ['She is 96']
     """
-    claims = [Claim.of(fact, question) for fact in facts[:_MOST_FACTS]]
+    claims = [Claim.of(fact, question) for fact in facts[:_MAX_FACTS]]
     telling = [claim for claim in claims if claim.core or claim.bare or question.closed] or claims
-    kept: list[Claim] = []
+    distinct: list[Claim] = []
     for claim in telling:
-        if not any(_twice(claim, one, question) for one in kept):
-            kept.append(claim)
-    return tuple(kept)
+        if not any(_repeats(claim, earlier, question) for earlier in distinct):
+            distinct.append(claim)
+    return tuple(distinct)
 
 
-def _twice(claim: Claim, before: Claim, question: Asked) -> bool:
-    if question.closed and not (claim.core or before.core):
-        return claim.denies == before.denies
-    return claim.key == before.key and (claim.part == before.part or None in (claim.part, before.part))
+def _repeats(claim: Claim, earlier: Claim, question: Asked) -> bool:
+    """Whether two facts of a text say the same thing."""
+    if claim.denies != earlier.denies:
+        return False
+    if question.closed and not (claim.core or earlier.core):
+        return True
+    same_part = claim.part == earlier.part or None in (claim.part, earlier.part)
+    same_core = (claim.core or claim.fact.text) == (earlier.core or earlier.fact.text)
+    return same_part and same_core and claim.numbers == earlier.numbers and claim.limits == earlier.limits
 
 
 # Negations are compared separately.
@@ -169,37 +185,18 @@ _EMPTY = LIGHT | _NO | {"not", "не"}
 
 def _stems(text: Text) -> list[str]:
     # "die" is an article in German and a verb in English.
-    told = (t for i, t in enumerate(text.tokens) if (i in text.content or t in LEMMAS) and t not in _EMPTY)
-    return [lemma(token) for token in told]
-
-
-def _verbs(text: Text) -> frozenset[str]:
-    around = ("", *text.tokens, "")
-    triples = zip(around, text.tokens, around[2:], strict=False)
-    return frozenset(lemma(word) for before, word, after in triples if is_verb(word, before, after))
-
-
-def _bare(text: Text, verbs: frozenset[str]) -> bool:
-    if text.tokens[:1] and text.tokens[0] in SUBJECTS:
-        return text.tokens[1:2] != () and text.tokens[1] in _BE
-    return len(text.content) <= _ELLIPTIC and not verbs and AUXILIARIES.isdisjoint(text.tokens)
+    words = [token for i, token in enumerate(text.tokens) if i in text.content or token in LEMMAS]
+    return [lemma(word) for word in words if word not in _EMPTY]
 
 
 def _numbers(text: Text) -> frozenset[float]:
     values = set()
     for number in text.numbers:
-        first = text.tokens[number.start]
         # "the odd one out" names no number.
-        if number.value != 1.0 or first[0].isdigit():
-            below = number.start > 0 and text.tokens[number.start - 1] in ("minus", "минус")
-            values.add(-number.value if below else number.value)
+        if number.value != 1.0 or text.tokens[number.start][0].isdigit():
+            is_below = number.start > 0 and text.tokens[number.start - 1] in ("minus", "минус")
+            values.add(-number.value if is_below else number.value)
     return frozenset(values)
-
-
-def _part(stems: frozenset[str], question: Asked) -> int | None:
-    shares = [len(stems & part) / len(part) if part else 0.0 for part in question.parts]
-    best = max(shares, default=0.0)
-    return shares.index(best) if best >= 0.5 and shares.count(best) == 1 else None
 
 
 _TOGETHER = frozenset(("of", "than", "about", "о", "об", "чем"))
@@ -218,79 +215,82 @@ def refined(claims: Sequence[Claim], references: Iterable[Claim], question: Aske
 
     >>> question = Asked.of("Where was it held?")
     >>> [russia] = claims_of([Fact("Russia")], question)
-    >>> whole = claims_of([Fact("It was held in Russia from June to July")], question)
-    >>> [claim.fact.text for claim in refined(whole, [russia], question)]
+    >>> claims = claims_of([Fact("It was held in Russia from June to July")], question)
+    >>> [claim.fact.text for claim in refined(claims, [russia], question)]
     ['… in Russia …', 'It was held … from June to July']
     """
-    wanted = sorted({claim for claim in references if claim.core}, key=lambda one: (-len(one.nouns), one.fact.text))
-    return tuple(part for claim in claims for part in _refined(claim, wanted, question))
-
-
-def _refined(claim: Claim, expected: Sequence[Claim], question: Asked) -> list[Claim]:
-    candidates = [
-        reference_claim
-        for reference_claim in expected
-        if len(reference_claim.nouns) < len(claim.nouns) and _covered(reference_claim, claim)
-    ]
-    if not candidates or any(reference_claim.nouns == claim.nouns for reference_claim in expected):
-        return [claim]
-    phrases = _phrases(claim, question)
-    used: list[_Phrase] = []
-    for reference_claim in candidates:
-        holding = (phrase for phrase in phrases if phrase not in used and _covered(reference_claim, phrase.claim))
-        if phrase := next(holding, None):
-            used.append(phrase)
-    if not used:
-        return [claim]
-    used.sort(key=lambda phrase: phrase.start)
-    return [*(_phrase_claim(phrase, claim) for phrase in used), *_remaining_claims(claim, used)]
+    expected = sorted(
+        {claim for claim in references if claim.core}, key=lambda claim: (-len(claim.nouns), claim.fact.text)
+    )
+    pieces: list[Claim] = []
+    for claim in claims:
+        inside = [other for other in expected if len(other.nouns) < len(claim.nouns) and _covered(other, claim)]
+        if not inside or any(reference_claim.nouns == claim.nouns for reference_claim in expected):
+            pieces.append(claim)
+            continue
+        # Of each fact of a reference, the first phrase that contains it
+        phrases = _phrases(claim, question)
+        used: list[_Phrase] = []
+        for reference_claim in inside:
+            for phrase in phrases:
+                if phrase not in used and _covered(reference_claim, phrase.claim):
+                    used.append(phrase)
+                    break
+        used.sort(key=lambda phrase: phrase.start)
+        pieces += _split(claim, used) if used else [claim]
+    return tuple(pieces)
 
 
 def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
     text = claim.fact.text
-    cuts = {0}
-    for token, word, verb in tagged(text):
-        if verb or word == ",":
+    cuts = {0, len(text)}
+    for token, word, is_predicate in tagged(text):
+        if is_predicate or word == ",":
             cuts |= {token.start(), token.end()}
         elif (word in PREPOSITIONS and word not in _TOGETHER) or word in SUBORDINATE:
             cuts.add(token.start())
-    ends = [*sorted(cuts), len(text)]
-    spans = [(a, b) for a, b in pairwise(ends) if text[a:b].strip(" ,")]
-    return [_Phrase(a, b, Claim.of(Fact(text[a:b].strip(" ,")), question)) for a, b in spans]
+    phrases = []
+    for start, stop in pairwise(sorted(cuts)):
+        phrase = text[start:stop].strip(" ,")
+        if phrase:
+            phrases.append(_Phrase(start, stop, Claim.of(Fact(phrase), question)))
+    return phrases
 
 
 def _covered(expected: Claim, claim: Claim) -> bool:
-    return expected.numbers <= claim.numbers and all(
-        occurs(stem, claim.core) for stem in expected.nouns if not stem.lstrip("-").isdigit()
-    )
+    words = [stem for stem in expected.nouns if not stem.lstrip("-").isdigit()]
+    return expected.numbers <= claim.numbers and all(occurs(word, claim.core) for word in words)
 
 
-def _phrase_claim(phrase: _Phrase, claim: Claim) -> Claim:
-    """The claim that consists of a phrase of a claim."""
-    prefix, suffix = ("… " if phrase.start else ""), (" …" if phrase.stop < len(claim.fact.text) else "")
-    return replace(
-        phrase.claim,
-        fact=Fact(f"{prefix}{phrase.claim.fact.text}{suffix}", claim.fact.item),
-        part=claim.part,
-        bare=True,
-        negated=claim.negated,
-        denies=claim.denies,
-        limits=phrase.claim.limits | (claim.limits & {"unsure"}),
-    )
-
-
-def _remaining_claims(claim: Claim, used: Sequence[_Phrase]) -> list[Claim]:
-    """The rest of a claim, if it has content."""
-    core = claim.core.difference(*(phrase.claim.core for phrase in used))
-    numbers = claim.numbers.difference(*(phrase.claim.numbers for phrase in used))
-    if not core:
-        return []
-    text, pieces, end = claim.fact.text, [], 0
-    for phrase in used:
-        pieces.append(text[end : phrase.start].strip(" ,"))
+def _split(claim: Claim, phrases: Sequence[_Phrase]) -> list[Claim]:
+    """Return a claim for each of some phrases of a claim, and one for the rest of it, if that has content."""
+    text = claim.fact.text
+    claims = []
+    core = claim.core
+    numbers = claim.numbers
+    between = []
+    end = 0
+    for phrase in phrases:
+        prefix = "… " if phrase.start else ""
+        suffix = " …" if phrase.stop < len(text) else ""
+        phrase_claim = replace(
+            phrase.claim,
+            fact=Fact(f"{prefix}{phrase.claim.fact.text}{suffix}", claim.fact.item),
+            part=claim.part,
+            bare=True,
+            negated=claim.negated,
+            denies=claim.denies,
+            limits=phrase.claim.limits | (claim.limits & {"unsure"}),
+        )
+        claims.append(phrase_claim)
+        core -= phrase.claim.core
+        numbers -= phrase.claim.numbers
+        between.append(text[end : phrase.start].strip(" ,"))
         end = phrase.stop
-    pieces.append(text[end:].strip(" ,"))
-    remaining_text = " … ".join(pieces).strip()
-    nouns = claim.nouns & core or core
-    remaining = replace(claim, fact=Fact(remaining_text, claim.fact.item), dates=(), part=None, bare=False)
-    return [replace(remaining, core=core, nouns=nouns, numbers=numbers)]
+    if core:
+        between.append(text[end:].strip(" ,"))
+        fact = Fact(" … ".join(between).strip(), claim.fact.item)
+        nouns = claim.nouns & core or core
+        rest = replace(claim, fact=fact, core=core, nouns=nouns, numbers=numbers, dates=(), part=None, bare=False)
+        claims.append(rest)
+    return claims

@@ -53,21 +53,6 @@ def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limit
     )
 
 
-def doubt(question: Text, answer: Text, references: Sequence[Text], nearest: Text, *, matched: bool) -> str:
-    """Why a verdict of the model is outside the training data, apart from lengths and a missing question, or "".
-
-    Args:
-        nearest: the reference that decided; `matched`: whether it is a match.
-
-    >>> question, slate = read("Woraus ist das Dach des alten Hauses?"), read("Schiefer")
-    >>> doubt(question, read("Es ist Kupfer."), [slate], slate, matched=False)
-    ''
-    """
-    if not matched and has_nothing_of(answer, nearest):
-        return ""
-    return unfamiliar(question, answer, references)
-
-
 def doubt_of_repeated(question: str, reference: str) -> str:
     """Why a judge cannot compare other answers with a reference that this answer repeats, or "".
 
@@ -105,23 +90,22 @@ def lacks_question(question: Text, references: Sequence[Text]) -> str:
     >>> lacks_question(read("Where are its headquarters?"), [read("Its headquarters are in Berlin.")])
     ''
     """
-    are_sentences = all(len(reference.tokens) >= SENTENCE_WORDS for reference in references)
-    if are_sentences and (not question.tokens or _is_general(question, references)):
-        return "without a question that tells which word of the sentence counts"
-    return ""
+    if any(len(reference.tokens) < SENTENCE_WORDS for reference in references):
+        return ""
+    if question.tokens:
+        opening = question.normal.lstrip("¿¡ ")
+        is_general = opening.startswith(_GENERAL) or not question.said
+        is_question = "?" in question.raw or not _ASKING.isdisjoint(question.tokens)
+        # A text that is no question, and of which no reference has a word, asks for nothing either
+        if not is_general and (
+            is_question or any(same_words(question.said, reference.stems) for reference in references)
+        ):
+            return ""
+    return "without a question that tells which word of the sentence counts"
 
 
 SENTENCE_WORDS = 4
 """From so many words on, a reference may say more than the value that was asked for."""
-
-
-def _is_general(question: Text, references: Sequence[Text]) -> bool:
-    """Whether a text asks for anything about a subject; or it is no question, and no reference has a word of it."""
-    if any(question.normal.lstrip("¿¡ ").startswith(opening) for opening in _GENERAL) or not question.said:
-        return True
-    if "?" in question.raw or not _ASKING.isdisjoint(question.tokens):
-        return False
-    return not any(same_words(question.said, reference.stems) for reference in references)
 
 
 _GENERAL: tuple[str, ...] = tuple(TABLES["general_requests"])

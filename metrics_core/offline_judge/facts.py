@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, asks_several, clean, lemma, sentences
 from answerkey.metrics_core.offline_judge.stance import SHELL_WORDS, hedges, is_refusal, shelled
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, UNIT_WORDS, verb_places, word_list
+from answerkey.metrics_core.offline_judge.vocabulary import DASHES, FUNCTION_WORDS, UNIT_WORDS, tagged, word_list
 from answerkey.metrics_core.text import composed, normalise, plain, words
 
 _COORDINATORS = r"and|as well as|и|а также"
@@ -56,7 +56,8 @@ _SAID_IN_BRACKETS = re.compile(r"(?:\b(?:is|are|was|were|это)|[:=])\s*[(\[]",
 _NAME_IN_BRACKETS = re.compile(r"(?:[A-ZÀ-ÞА-Я][\w'-]+ ){1,3}\((?:[A-ZÀ-ÞА-Я][\w'-]+ ?){1,3}\)\W*")
 _BRACKETS = re.compile(r"(?<!\w)[(\[]|(?<=[(\[])[(\[]|[)\]]")
 _ASKING = word_list("question_words") | word_list("closed_questions")
-_MOST_DOUBTED = 2
+_DIGIT = re.compile(r"\d")
+_MAX_DOUBTED_WORDS = 2
 """Words of an answer that a question mark behind it makes no question."""
 _CHATTER = re.compile(
     r"(?:sure|certainly|of course|okay|hello|hi|конечно|привет|здравствуйте)[!.,]*$"
@@ -66,7 +67,7 @@ _CHATTER = re.compile(
 )
 """Greetings, thanks and offers."""
 _NO_ITEM = FUNCTION_WORDS | {"etc", "too"}
-_LONGEST_ITEM = 6
+_MAX_ITEM_WORDS = 6
 """The most words of an item; longer text between two commas is a part of a clause."""
 _DOUBT_WITHIN = 80
 """The characters after a conjunction in which a doubt refers to the text before it."""
@@ -98,22 +99,17 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
     ['Amy likes apples', 'berries', 'plums']
     """
     by_form: dict[str, Fact] = {}
-    for claim, listed in _claims(text, question):
+    for claim, is_listed in _claims(text, question):
         clauses = list(_clauses(claim, question))
-        for clause in [clause for clause in clauses if not is_refusal(normalise(clause))] or clauses:
+        stating = [clause for clause in clauses if not is_refusal(normalise(clause))]
+        for clause in stating or clauses:
             items = _items(clause, question)
             for item in items:
-                shown = item.strip(" ,;:.!…—–")
-                if words(shown):
-                    several = listed or len(items) > 1
-                    by_form.setdefault(normalise(shown), Fact(shown, shown if several else ""))
+                fact_text = item.strip(" ,;:.!…—–")
+                if words(fact_text):
+                    is_item = is_listed or len(items) > 1
+                    by_form.setdefault(normalise(fact_text), Fact(fact_text, fact_text if is_item else ""))
     return tuple(by_form.values())
-
-
-def _asks(sentence: str) -> bool:
-    """Whether a sentence is a question, and not a short answer with a question mark: "42?"."""
-    said = words(sentence)
-    return sentence.endswith("?") and (len(said) > _MOST_DOUBTED or not _ASKING.isdisjoint(said))
 
 
 def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
@@ -121,16 +117,27 @@ def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
     for line in plain(composed(text))[:LONGEST_CHARACTERS].splitlines():
         starts = [0, *(mark.start() for mark in _MARK.finditer(line)), len(line)]
         for start, stop in pairwise(starts):
-            part = line[start:stop]
-            mark = _MARK.match(part)
-            for sentence in sentences(_without_asides(clean(part[mark.end() :] if mark else part), question)):
-                if sentence.endswith(":") or _asks(sentence) or _CHATTER.match(sentence) or _refuses(sentence):
+            passage = line[start:stop]
+            mark = _MARK.match(passage)
+            if mark:
+                passage = passage[mark.end() :]
+            for sentence in sentences(_without_asides(clean(passage), question)):
+                # A lead-in, a greeting or an offer states nothing
+                if sentence.endswith(":") or _CHATTER.match(sentence):
                     continue
-                claim = (
-                    _INTRODUCED.sub("", shelled(sentence), count=1)
-                    if _INTRODUCED.match(sentence)
-                    else shelled(sentence)
-                )
+                # Nor does a question, other than a short answer with a question mark: "42?"
+                tokens = words(sentence)
+                if sentence.endswith("?") and (len(tokens) > _MAX_DOUBTED_WORDS or not _ASKING.isdisjoint(tokens)):
+                    continue
+                # Nor a sentence of which each part declines, but "I cannot say, but Ada won" does
+                declined = [
+                    is_refusal(part) and not _DIGIT.search(part) for part in map(normalise, _BUT.split(sentence))
+                ]
+                if all(declined):
+                    continue
+                claim = shelled(sentence)
+                if _INTRODUCED.match(sentence):
+                    claim = _INTRODUCED.sub("", claim, count=1)
                 if reply := _REPLY.match(claim):
                     yield reply[1], False
                     claim = claim[reply.end() :]
@@ -139,18 +146,15 @@ def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
 
 def _without_asides(text: str, question: str | None) -> str:
     """A text without what stands in brackets; only without the brackets, where nothing else answers the question."""
-    without = _ASIDE.sub("", text)
-    if without == text or _NAME_IN_BRACKETS.fullmatch(shelled(text)):
+    outside = _ASIDE.sub("", text)
+    if outside == text or _NAME_IN_BRACKETS.fullmatch(shelled(text)):
         return text
-    question_words = {*map(lemma, words(question or "")), *SHELL_WORDS, *FUNCTION_WORDS}
-    remaining_words = (word for word in words(shelled(without)) if word not in FUNCTION_WORDS)
-    is_aside = any(lemma(word) not in question_words for word in remaining_words) and not _SAID_IN_BRACKETS.search(text)
-    return without if is_aside else _BRACKETS.sub("", text)
-
-
-def _refuses(sentence: str) -> bool:
-    """Whether every part of a sentence declines: "I cannot say, but Ada won" states something."""
-    return all(is_refusal(part) and not re.search(r"\d", part) for part in map(normalise, _BUT.split(sentence)))
+    if not _SAID_IN_BRACKETS.search(text):
+        question_words = {*map(lemma, words(question or "")), *SHELL_WORDS, *FUNCTION_WORDS}
+        answering = [word for word in words(shelled(outside)) if word not in FUNCTION_WORDS]
+        if any(lemma(word) not in question_words for word in answering):
+            return outside
+    return _BRACKETS.sub("", text)
 
 
 def _joints(claim: str, question: str | None) -> list[re.Match[str]]:
@@ -162,27 +166,34 @@ def _joints(claim: str, question: str | None) -> list[re.Match[str]]:
 
 
 def _clauses(claim: str, question: str | None) -> Iterator[str]:
-    start, verbs = 0, verb_places(claim)
+    start = 0
+    verbs = [token.start() for token, word, verb in tagged(claim) if verb and (word not in DASHES or token.start())]
     for joint in _joints(claim, question):
-        both = any(start <= verb < joint.start() for verb in verbs) and verbs[-1] >= joint.end()
-        if ";" in joint[0] or (both and not _doubts(claim[joint.end() :][:_DOUBT_WITHIN])):
+        is_end = ";" in joint[0]
+        has_verb_before = any(start <= verb < joint.start() for verb in verbs)
+        if not is_end and has_verb_before and verbs[-1] >= joint.end():
+            # A doubt belongs to what it is about: "It is Paris, but I am not sure" is a single claim
+            following = normalise(claim[joint.end() :][:_DOUBT_WITHIN])
+            is_end = not is_refusal(following) and not hedges(following)
+        if is_end:
             yield claim[start : joint.start()]
             start = joint.end()
     yield claim[start:]
 
 
-def _doubts(clause: str) -> bool:
-    """Whether a clause expresses doubt: "It is Paris, but I am not sure" is a single claim."""
-    normal = normalise(clause)
-    return is_refusal(normal) or hedges(normal)
-
-
 def _items(clause: str, question: str | None) -> list[str]:
     """The items of a clause that is an enumeration, otherwise the clause. "Paris, France" is not an enumeration."""
     joints = _joints(clause, question)
-    ends = [0, *(end for joint in joints for end in joint.span()), len(clause)]
-    pieces = [clause[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
+    ends = [0]
+    for joint in joints:
+        ends += joint.span()
+    ends.append(len(clause))
+    pieces = [clause[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
     items = [piece for piece in pieces if set(words(piece)) - _NO_ITEM]
-    joined = any(_COORDINATOR.search(joint[0]) for joint in joints)
-    is_list = joined or ((len(items) > 2 or asks_several(question)) and not _ALTERNATIVES.search(clause))
-    return items if is_list and all(len(item.split()) <= _LONGEST_ITEM for item in items[1:]) else [clause]
+
+    is_list = any(_COORDINATOR.search(joint[0]) for joint in joints)
+    if not is_list and not _ALTERNATIVES.search(clause):
+        is_list = len(items) > 2 or asks_several(question)
+    if is_list and all(len(item.split()) <= _MAX_ITEM_WORDS for item in items[1:]):
+        return items
+    return [clause]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean as mean
-from typing import Any, get_args
+from itertools import islice
+from statistics import fmean
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,14 @@ from rapidfuzz import fuzz
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import names_whole, part_ratio
-from answerkey.metrics_core.offline_judge.depth import SENTENCE_WORDS, UNLIKE_TRAINING, doubt, lacks_question, too_long
+from answerkey.metrics_core.offline_judge.depth import (
+    SENTENCE_WORDS,
+    UNLIKE_TRAINING,
+    has_nothing_of,
+    lacks_question,
+    too_long,
+    unfamiliar,
+)
 from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import Text, read
@@ -22,49 +30,50 @@ from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VER
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict, str]:
-    """The verdict from the closed list, and the features that support it best, in words.
+    """Return the verdict from the closed list, and the two features that support it best, in words.
 
     >>> [seen] = look([Pair("What do bees make?", "wax", ("honey",))])
     >>> explained(seen.values[0], matched=False)[0]
     'mismatch'
     """
-    reasons = [text for holds, text in (_for(row) if matched else _against(row)) if holds][:2]
-    reason = "; ".join(reasons)
+    recall = row["recall"]
+    lacks_number = row["numbers_wanted"] > 0 and row["numbers_found"] < 1
+    # The reasons, the best ones first
+    if matched:
+        reasons = {
+            "the answer uses another name of the reference": row["whole"] > 0,
+            "the answer has the date of the reference": row["date_state"] >= 3,
+            "the dates agree as far as both say them": row["date_state"] == 2,
+            "the answer has every word of the reference that the question does not give": recall >= 1,
+            "the answer has the numbers of the reference": row["numbers_wanted"] > 0 and not lacks_number,
+            f"the answer has {recall:.0%} of the words of the reference": 0 < recall < 1,
+            f"answer and reference are spelled {row['characters_part']:.0%} alike": True,
+        }
+    else:
+        reasons = {
+            "the answer declines to answer": row["refusal"] > 0,
+            "the answer is not sure": row["hedge"] > 0,
+            "the answer offers another answer beside the reference": row["alternatives"] > 0 and recall >= 1,
+            "one says yes, the other no": row["polarity"] < 0,
+            "the dates differ": row["date_state"] == -2,
+            "a number of the reference is missing": lacks_number,
+            f"the answer has only {recall:.0%} of the words of the reference": 0 < recall < 1,
+            "the answer has no word of the reference that the question does not give": recall == 0,
+            "the words of the reference are there, but not as the answer to the question": recall >= 1,
+        }
+    reason = "; ".join([text for text, holds in reasons.items() if holds][:2])
+
     if matched:
         return "match", reason
-    if row["refusal"] and row["recall"] < 1:
+    if row["refusal"] and recall < 1:
         return "refusal", reason
-    if row["alternatives"] and row["recall"] >= 1:
+    if row["alternatives"] and recall >= 1:
         return "multiple_alternatives", reason
-    if row["hedge"] and row["recall"] >= 1:
+    if row["hedge"] and recall >= 1:
         return "hedged", reason
-    return ("partial" if 0 < row["recall"] < 1 else "mismatch"), reason
-
-
-def _for(row: Mapping[str, float]) -> list[tuple[bool, str]]:
-    return [
-        (row["whole"] > 0, "the answer uses another name of the reference"),
-        (row["date_state"] >= 3, "the answer has the date of the reference"),
-        (row["date_state"] == 2, "the dates agree as far as both say them"),
-        (row["recall"] >= 1, "the answer has every word of the reference that the question does not give"),
-        (row["numbers_wanted"] > 0 and row["numbers_found"] >= 1, "the answer has the numbers of the reference"),
-        (0 < row["recall"] < 1, f"the answer has {row['recall']:.0%} of the words of the reference"),
-        (True, f"answer and reference are spelled {row['characters_part']:.0%} alike"),
-    ]
-
-
-def _against(row: Mapping[str, float]) -> list[tuple[bool, str]]:
-    return [
-        (row["refusal"] > 0, "the answer declines to answer"),
-        (row["hedge"] > 0, "the answer is not sure"),
-        (row["alternatives"] > 0 and row["recall"] >= 1, "the answer offers another answer beside the reference"),
-        (row["polarity"] < 0, "one says yes, the other no"),
-        (row["date_state"] == -2, "the dates differ"),
-        (row["numbers_wanted"] > 0 and row["numbers_found"] < 1, "a number of the reference is missing"),
-        (0 < row["recall"] < 1, f"the answer has only {row['recall']:.0%} of the words of the reference"),
-        (row["recall"] == 0, "the answer has no word of the reference that the question does not give"),
-        (row["recall"] >= 1, "the words of the reference are there, but not as the answer to the question"),
-    ]
+    if 0 < recall < 1:
+        return "partial", reason
+    return "mismatch", reason
 
 
 Matrix = npt.NDArray[np.float64]
@@ -151,13 +160,32 @@ class _Ruled:
 
     @staticmethod
     def of(pair: Pair) -> _Ruled:
-        indices = _nearest(pair)
-        compared = cases(pair, indices)
-        return _Ruled(compared, tuple(map(decide, compared)), indices)
+        """Compare the answer of a pair with its references by rules; of many, with those nearest in letters."""
+        question = read(pair.question)
+        answer = read(pair.answer)
+        indices: Sequence[int] = range(len(pair.references))
+        if len(indices) > MOST_REFERENCES:
+            nearness: list[tuple[float, float, str]] = []
+            for reference in map(read, pair.references):
+                similarity = 100.0
+                if not names_whole(reference, answer):
+                    similarity = part_ratio(reference.normal, answer.normal)
+                nearness.append((similarity, fuzz.ratio(reference.normal, answer.normal), reference.normal))
+            nearest = sorted(indices, key=nearness.__getitem__, reverse=True)
+            indices = sorted(nearest[:MOST_REFERENCES])
+
+        references = [read(pair.references[index]) for index in indices]
+        dates = frozenset(date for reference in references for date in reference.dates)
+        cases = tuple(Case.of(question, answer, reference, dates) for reference in references)
+        return _Ruled(cases, tuple(map(decide, cases)), tuple(indices))
+
+
+MOST_REFERENCES = 8
+"""The most references that are compared; of more (lists of aliases), those nearest in letters."""
 
 
 def look(pairs: Sequence[Pair], words: Mapping[str, float] | None = None) -> list[Seen]:
-    """The features of every pair and reference.
+    """Return the features of every pair and reference.
 
     Args:
         words: the rarity of stems, 0..1; by default that of the model.
@@ -171,58 +199,23 @@ def look(pairs: Sequence[Pair], words: Mapping[str, float] | None = None) -> lis
 
 def _seen(ruled: _Ruled, words: Mapping[str, float]) -> Seen:
     rows = [features(case, focus(case.answer, case.reference, case.question), words) for case in ruled.cases]
-    together = _together(rows)
+    # Features of all references together, equal for each of them and independent of their order
+    together = {
+        "references": math.log(len(rows)),
+        "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
+    }
     return Seen(tuple(row | together for row in rows), ruled.rulings, ruled.indices)
 
 
 def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
-    """The features `names` as columns; rows: the references of the first pair, then of the second, ...
+    """Return the features `names` as columns; rows: the references of the first pair, then of the second, ...
 
     >>> seen = look([Pair("Who wrote it?", "It was Ada.", ("Ada", "Eve"))])
     >>> matrix(seen, ["recall", "refusal"]).shape
     (2, 2)
     """
-    rows = [[*map(row.__getitem__, names)] for one in seen for row in one.values]
+    rows = [[*map(row.__getitem__, names)] for seen_pair in seen for row in seen_pair.values]
     return np.array(rows, np.float64).reshape(-1, len(names))
-
-
-MOST_REFERENCES = 8
-"""The most references that are compared; of more (lists of aliases), those nearest in letters."""
-
-
-def _nearest(pair: Pair) -> tuple[int, ...]:
-    """The indices of the references to compare with, ascending."""
-    if len(pair.references) <= MOST_REFERENCES:
-        return tuple(range(len(pair.references)))
-    answer = read(pair.answer)
-
-    def likeness(index: int) -> tuple[float, float, str]:
-        reference = read(pair.references[index])
-        named = 100.0 if names_whole(reference, answer) else part_ratio(reference.normal, answer.normal)
-        return named, fuzz.ratio(reference.normal, answer.normal), reference.normal
-
-    return tuple(sorted(sorted(range(len(pair.references)), key=likeness, reverse=True)[:MOST_REFERENCES]))
-
-
-def cases(pair: Pair, indices: Sequence[int] | None = None) -> tuple[Case, ...]:
-    """The answer of a pair against the references with these indices; by default those nearest in letters.
-
-    >>> [case] = cases(Pair("Who wrote it?", "Ada", ("Eve",)))
-    >>> case.reference.raw
-    'Eve'
-    """
-    question, answer = read(pair.question), read(pair.answer)
-    references = [read(pair.references[index]) for index in (_nearest(pair) if indices is None else indices)]
-    dates = frozenset(date for reference in references for date in reference.dates)
-    return tuple(Case.of(question, answer, reference, dates) for reference in references)
-
-
-def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Features of all references together, equal for each of them and independent of their order."""
-    return {
-        "references": math.log(len(rows)),
-        "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
-    }
 
 
 def match(pairs: Sequence[Pair]) -> list[Match]:
@@ -236,76 +229,54 @@ def match(pairs: Sequence[Pair]) -> list[Match]:
     if not pairs:
         return []
     model = load()
-    # Releases often give equal answers, so equal pairs are judged once.
+    # Releases often give equal answers, so equal pairs are judged once
     wrong_pairs = {pair: Pair(pair.question, pair.answer, pair.wrong) for pair in pairs if pair.wrong}
     ruled = {pair: _Ruled.of(pair) for pair in dict.fromkeys((*pairs, *wrong_pairs.values()))}
-    # If a rule decides, no features are needed, unless right answers are weighed against wrong ones.
+
+    # If a rule decides, no features are needed, unless right answers are weighed against wrong ones
     weighed = {*wrong_pairs, *wrong_pairs.values()}
     for_model = [pair for pair, ruled_pair in ruled.items() if pair in weighed or settled(ruled_pair.rulings) is None]
     seen = {pair: _seen(ruled[pair], model.words) for pair in for_model}
     rows = matrix([*seen.values()], model.features)
+    all_probabilities = iter(model.probabilities(rows).tolist())
+    all_far = iter(model.centroids.far(rows).tolist())
 
-    def by_pair(values: npt.NDArray[Any]) -> dict[Pair, list[Any]]:
-        values_left = iter(values.tolist())
-        return {pair: [next(values_left) for _ in features.values] for pair, features in seen.items()}
+    # The verdicts on the right answers, and on the wrong ones
+    judgements: dict[Pair, Judgement] = {}
+    verdicts: dict[Pair, Match] = {}
+    for pair, ruled_pair in ruled.items():
+        far: list[bool] = []
+        if pair in seen:
+            n_references = len(ruled_pair.indices)
+            judgements[pair] = seen[pair], list(islice(all_probabilities, n_references))
+            far = list(islice(all_far, n_references))
+        verdicts[pair] = _verdict(pair, ruled_pair, judgements.get(pair), far)
+    if not wrong_pairs:
+        return [verdicts[pair] for pair in pairs]
 
-    probabilities, far = by_pair(model.probabilities(rows)), by_pair(model.centroids.far(rows))
-    verdicts = {
-        pair: _verdict(pair, ruled_pair, seen.get(pair), probabilities.get(pair, ()), far.get(pair, ()))
-        for pair, ruled_pair in ruled.items()
-    }
-    if wrong_pairs:
-        sides = [
-            ((seen[pair], probabilities[pair]), (seen[wrong_pair], probabilities[wrong_pair]))
-            for pair, wrong_pair in wrong_pairs.items()
-        ]
-        outweighs = model.outweighs(*both_sides(sides, model.features)).tolist()
-        for (pair, wrong_pair), probability in zip(wrong_pairs.items(), outweighs, strict=True):
-            verdicts[pair] = _weighed(
-                verdicts[pair], verdicts[wrong_pair], probability,
-                of_value=asks_for_value(map(read, pair.references))
-            )  # fmt: skip
+    # The wrong answers may take a match back, or let one be
+    sides = [(judgements[pair], judgements[wrong_pair]) for pair, wrong_pair in wrong_pairs.items()]
+    outweighs = model.outweighs(*both_sides(sides, model.features)).tolist()
+    for (pair, wrong_pair), probability in zip(wrong_pairs.items(), outweighs, strict=True):
+        of_value = asks_for_value(map(read, pair.references))
+        verdicts[pair] = _weighed(verdicts[pair], verdicts[wrong_pair], probability, of_value=of_value)
     return [verdicts[pair] for pair in pairs]
 
 
-def nearest_row(seen: Seen, probabilities: Sequence[float]) -> dict[str, float]:
-    """The features of the most likely reference, with its probability.
-
-    >>> [seen] = look([Pair("Who wrote it?", "Ada", ("Eve", "Ada"))])
-    >>> nearest_row(seen, [0.1, 0.8])["recall"]
-    1.0
-    """
-    at = max(range(len(probabilities)), key=lambda index: (probabilities[index], -index))
-    return {**seen.values[at], "probability": probabilities[at]}
-
-
 AGAINST = ("right", "wrong", "recall", "rare", "order")
-"""The inputs of the logistic regression for samples with answers known to be wrong (see `against`)."""
-
-_SPREAD = ("characters_tokens", "recall_all", "soft_idf", "rouge_recall")
+"""The inputs of the logistic regression for samples with answers known to be wrong (see `both_sides`)."""
 
 Judgement = tuple[Seen, Sequence[float]]
 """An answer with its references: the features, and the probability of each reference."""
 
 
-def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[float]:
-    """The inputs `AGAINST`, which compare the nearest right answer with the nearest wrong one.
-
-    Both logits, and the differences in words found, by number, by rarity and in the order of the reference.
-
-    >>> row = {"probability": 0.5, "recall_all": 1, "soft_idf": 1, "rouge_recall": 1}
-    >>> against(row, row)
-    [0.0, 0.0, 0, 0, 0]
-    """
-    differences = [right[name] - wrong[name] for name in ("recall_all", "soft_idf", "rouge_recall")]
-    return [_logit(right["probability"]), _logit(wrong["probability"]), *differences]
-
-
 def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str]) -> tuple[Matrix, Matrix]:
-    """The inputs of the logistic regression and of the trees for answers with right and wrong references.
+    """Return the inputs of the logistic regression and of the trees for answers with right and wrong references.
 
-    The trees see the probabilities and the distances of the references of each side, the features `names` of the
-    nearest reference of each side, and their differences.
+    The regression compares the nearest right reference with the nearest wrong one: both logits, and the differences in
+    words found, by number, by rarity and in the order of the reference. The trees see the probabilities and the
+    distances of the references of each side, the features `names` of the nearest reference of each side, and their
+    differences.
 
     Returns:
         Arrays of the shapes (answers, len(AGAINST)) and (answers, 24 + 3 * len(names)).
@@ -316,26 +287,25 @@ def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str
     ((1, 5), (1, 30))
     """
     linear_inputs, tree_inputs = [], []
-    for side in sides:
-        nearest = [nearest_row(*judged) for judged in side]
-        linear_inputs.append(against(*nearest))
-        right_features, wrong_features = ([row[name] for name in names] for row in nearest)
-        differences = [a - b for a, b in zip(right_features, wrong_features, strict=True)]
-        tree_inputs.append([*_spread(*side[0]), *_spread(*side[1]), *right_features, *wrong_features, *differences])
+    for judgements in sides:
+        nearest_rows: list[dict[str, float]] = []
+        nearest_logits: list[float] = []
+        spreads: list[float] = []
+        for seen, probabilities in judgements:
+            # The most likely reference, the first of ties
+            nearest_rows.append(seen.values[max(range(len(probabilities)), key=probabilities.__getitem__)])
+            logits = sorted([math.log(probability / (1 - probability)) for probability in probabilities], reverse=True)
+            nearest_logits.append(logits[0])
+            spreads += [logits[0], fmean(logits[:2]), fmean(logits), math.log(len(logits))]
+            for name in ("characters_tokens", "recall_all", "soft_idf", "rouge_recall"):
+                values = sorted([row[name] for row in seen.values], reverse=True)
+                spreads += [values[0], fmean(values[:3])]
+        right, wrong = nearest_rows
+        gaps = [right[name] - wrong[name] for name in ("recall_all", "soft_idf", "rouge_recall")]
+        linear_inputs.append([*nearest_logits, *gaps])
+        features_of_both = [row[name] for row in nearest_rows for name in names]
+        tree_inputs.append([*spreads, *features_of_both, *(right[name] - wrong[name] for name in names)])
     return np.array(linear_inputs, np.float64), np.array(tree_inputs, np.float64)
-
-
-def _spread(seen: Seen, probabilities: Sequence[float]) -> list[float]:
-    logits = sorted(map(_logit, probabilities), reverse=True)
-    inputs = [logits[0], mean(logits[:2]), mean(logits), math.log(len(logits))]
-    for name in _SPREAD:
-        values = sorted((row[name] for row in seen.values), reverse=True)
-        inputs += [values[0], mean(values[:3])]
-    return inputs
-
-
-def _logit(probability: float) -> float:
-    return math.log(probability / (1 - probability))
 
 
 def signature() -> str:
@@ -362,29 +332,55 @@ def undecided(judged: Match, accepted_error: float) -> bool:
     return max(judged.probability, 1 - judged.probability) <= 1 - accepted_error
 
 
-def _verdict(
-    pair: Pair, ruled: _Ruled, seen: Seen | None, probabilities: Sequence[float], far: Sequence[bool]
-) -> Match:
+def _verdict(pair: Pair, ruled: _Ruled, judgement: Judgement | None, far: Sequence[bool]) -> Match:
+    """Return the verdict on a pair, without the answers known to be wrong.
+
+    Args:
+        judgement: what the model says, or None if the rules decide; `far`: by reference, whether the features are far
+            from all those in training.
+    """
     model = load()
-    question, answer = read(pair.question), read(pair.answer)
+    question = read(pair.question)
+    answer = read(pair.answer)
     references = [read(reference) for reference in pair.references]
-    long = too_long(answer, references, model.limits)
-    at, ruling = final_ruling(ruled.rulings, probabilities)
-    index = ruled.indices[at]
+    position, ruling = final_ruling(ruled.rulings, judgement[1] if judgement else ())
+    index = ruled.indices[position]
+    reference = references[index]
+    depth = too_long(answer, references, model.limits)
     if ruling is not None:
         # Rules were written, not trained, so that they hold outside the training data
         match = ruling.verdict == "match"
         probability = model.rules.get(ruling.rule, NEVER_SEEN[match])
-        needs_question = ruling.rule not in SAME_QUANTITY
-        depth = long or (lacks_question(question, [references[index]]) if needs_question else "")
-        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, depth)
-    assert seen is not None
-    matched = probabilities[at] >= HALF
-    verdict, reason = explained(seen.values[at], matched=matched)
-    depth = long or lacks_question(question, [references[index]])
-    depth = depth or doubt(question, answer, references, references[index], matched=matched)
-    depth = depth or (UNLIKE_TRAINING if far[at] else "")
-    return Match(matched, probabilities[at], verdict, "model", reason, index, depth)
+        if ruling.rule not in SAME_QUANTITY:
+            depth = depth or lacks_question(question, [reference])
+        return Match(
+            match=match,
+            probability=probability,
+            verdict=ruling.verdict,
+            rule=ruling.rule,
+            reason=ruling.reason,
+            reference=index,
+            out_of_depth=depth,
+        )
+
+    assert judgement is not None
+    seen, probabilities = judgement
+    match = probabilities[position] >= HALF
+    verdict, reason = explained(seen.values[position], matched=match)
+    depth = depth or lacks_question(question, [reference])
+    if not depth and (match or not has_nothing_of(answer, reference)):
+        depth = unfamiliar(question, answer, references)
+    if not depth and far[position]:
+        depth = UNLIKE_TRAINING
+    return Match(
+        match=match,
+        probability=probabilities[position],
+        verdict=verdict,
+        rule="model",
+        reason=reason,
+        reference=index,
+        out_of_depth=depth,
+    )
 
 
 SAME_QUANTITY = frozenset(("same_number", "same_date"))
@@ -434,24 +430,20 @@ def _weighed(judged: Match, wrong: Match, probability: float, *, of_value: bool 
     Args:
         probability: of a match by the model, given both.
     """
-    other = (wrong.rule, wrong.probability)
-    probability = beside_wrong(judged.rule, judged.probability, other, probability, of_value=of_value)
-    if probability >= HALF:
-        if judged.match:
-            return replace(judged, probability=probability)
-        reason = "the answer is nearer to what is right than to what is known to be wrong"
-        return replace(judged, match=True, probability=probability, verdict="match", rule="model", reason=reason)
-    if not wrong.match and not judged.match:
-        return replace(judged, probability=probability)
-    reason = (
-        f"the answer says what a known wrong answer says ({wrong.reason})"
-        if wrong.match
-        else "the answer is nearer to what is known to be wrong than to what is right"
+    probability = beside_wrong(
+        judged.rule, judged.probability, (wrong.rule, wrong.probability), probability, of_value=of_value
     )
-    return replace(
-        judged, match=False, probability=probability, verdict="mismatch", rule="model", reason=reason,
-        wrong=wrong.reference,
-    )  # fmt: skip
+    match = probability >= HALF
+    if match == judged.match and (match or not wrong.match):
+        return replace(judged, probability=probability)
+    revised = replace(judged, match=match, probability=probability, rule="model")
+    if match:
+        reason = "the answer is nearer to what is right than to what is known to be wrong"
+        return replace(revised, verdict="match", reason=reason)
+    reason = "the answer is nearer to what is known to be wrong than to what is right"
+    if wrong.match:
+        reason = f"the answer says what a known wrong answer says ({wrong.reason})"
+    return replace(revised, verdict="mismatch", reason=reason, wrong=wrong.reference)
 
 
 _RANK = {rule: rank for rank, rule in enumerate(get_args(RuleId))}
@@ -466,12 +458,15 @@ def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
     >>> settled((None, None)) is None
     True
     """
-    ranked = [(_RANK[ruling.rule], index, ruling) for index, ruling in enumerate(rulings) if ruling is not None]
+    ranked = [(_RANK[ruling.rule], index) for index, ruling in enumerate(rulings) if ruling is not None]
     if not ranked:
         return None
-    _, index, deciding = min(ranked, key=lambda entry: entry[:2])
-    is_settled = deciding.verdict == "match" or deciding.rule in AGAINST_ANSWER or len(ranked) == len(rulings)
-    return (index, deciding) if is_settled else None
+    _, index = min(ranked)
+    deciding = rulings[index]
+    assert deciding is not None
+    if deciding.verdict == "match" or deciding.rule in AGAINST_ANSWER or len(ranked) == len(rulings):
+        return index, deciding
+    return None
 
 
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:

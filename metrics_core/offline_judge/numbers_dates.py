@@ -1,4 +1,4 @@
-"""Numbers, dates and quantities in any form, English and Russian: "twenty one", "18 мая 2018", "6 ft 1 in"."""
+"""Numbers, dates, times of day and quantities in any form: "twenty one", "18 мая 2018", "2 pm", "6 ft 1 in"."""
 
 from __future__ import annotations
 
@@ -381,6 +381,58 @@ def _year_alone(tokens: Sequence[str], position: int) -> Date | None:
         return None
     followed = position + 1 < len(tokens) and tokens[position + 1] in _AFTER_YEAR
     return Date(year, start=position, stop=position + 1 + followed)
+
+
+_HALF_DAY = 12 * 60
+"""Minutes."""
+
+_TIME = re.compile(
+    r"(?<![\w:.,/-])(?P<hour>[01]?\d|2[0-3])"
+    r"(?:(?P<colon>[:.])(?P<minute>[0-5]\d)(?::[0-5]\d)?)?"
+    r"(?P<clock>\s?(?:o'clock|uhr)(?!\w))?"
+    r"(?:\s?(?P<half>[ap])\.?\s?m(?!\w)\.?|\s(?:in the (?P<part>morning|afternoon|evening)|at (?P<night>night)))?"
+    r"(?![\d:/-])"
+)
+_NAMED_TIME = re.compile(r"\b(?:(?P<noon>noon|midday)|midnight)\b")
+
+
+def times(normal: str) -> list[frozenset[int]]:
+    """Every time of day that a normalised text names: the minutes since midnight that each can mean.
+
+    Without "am" or "pm" an hour from 1 to 12 is in the morning or in the afternoon.
+
+    >>> [sorted(time) for time in times("from 2 p.m. to 16:30, or at 5 o'clock")]
+    [[840], [990], [300, 1020]]
+    """
+    readings: list[frozenset[int]] = []
+    for time in _TIME.finditer(normal):
+        hour = int(time["hour"])
+        minute = int(time["minute"] or 0)
+        half = time["half"]
+        if not half and time["part"]:
+            half = "a" if time["part"] == "morning" else "p"
+        elif not half and time["night"]:
+            half = "p" if 6 <= hour < 12 else "a"
+
+        if half and hour <= 12:
+            afternoon = _HALF_DAY if half == "p" else 0
+            readings.append(frozenset([hour % 12 * 60 + minute + afternoon]))
+        elif time["colon"] == ":" or time["clock"]:
+            minutes = hour % 24 * 60 + minute
+            readings.append(frozenset([minutes]))
+            if hour <= 12 and not time["hour"].startswith("0"):
+                readings[-1] |= {(minutes + _HALF_DAY) % (2 * _HALF_DAY)}
+    readings += [frozenset([_HALF_DAY if time["noon"] else 0]) for time in _NAMED_TIME.finditer(normal)]
+    return readings
+
+
+def without_times(normal: str) -> str:
+    """A normalised text without the times of day in it.
+
+    >>> without_times("at 2 pm, on monday")
+    'at  , on monday'
+    """
+    return _NAMED_TIME.sub(" ", _TIME.sub(" ", normal))
 
 
 _SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -176,7 +177,12 @@ def read(text: str) -> Text:
     ('beatl',)
     """
     raw = clean(text)
-    normal = normalise(_plain_numbers(raw) if _MAY_BE_SHORT.search(raw) else raw)
+    digits_only = raw
+    if _MAY_BE_SHORT.search(raw):
+        # Powers of ten, and the letter of a thousand or a million: "5 x 10^3", "$3bn"
+        digits_only = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), _KELVIN.sub("kelvin", raw))
+        digits_only = _SHORT_SCALE.sub(_in_full, _SCIENTIFIC.sub(_power_of_ten, digits_only))
+    normal = normalise(digits_only)
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     normal = normal.replace("per cent", "percent")
     if _NUMBERS_IN_A_ROW.search(normal):
@@ -193,16 +199,6 @@ def read(text: str) -> Text:
 def _analysed(raw: str, normal: str, tokens: tuple[str, ...]) -> Text:
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
-
-
-def _plain_numbers(text: str) -> str:
-    """Numbers with powers of ten, or with the letter of a thousand or a million, as their digits.
-
-    >>> _plain_numbers("from 1.5k to 5 x 10^3, for $3bn")
-    'from 1500 to 5000, for $3000000000'
-    """
-    text = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), _KELVIN.sub("kelvin", text))
-    return _SHORT_SCALE.sub(_in_full, _SCIENTIFIC.sub(_power_of_ten, text))
 
 
 def _power_of_ten(matched: re.Match[str]) -> str:
@@ -239,7 +235,14 @@ def clean(text: str) -> str:
     text = _CITATION.sub(" ", text) if cited else text
     text = text[:LONGEST_CHARACTERS]
     text = _MARKUP.sub(" ", text) if _MARK.search(text) else text
-    return repaired(text).strip() or text.strip()
+    repaired = text
+    if "Ã" in text or "â€" in text or "Ð" in text:
+        # UTF-8 that was decoded as Latin-1: "DÃ¡in" is "Dáin"
+        for encoding in ("cp1252", "latin-1"):
+            with suppress(UnicodeError):
+                repaired = text.encode(encoding).decode("utf-8")
+                break
+    return repaired.strip() or text.strip()
 
 
 @lru_cache(maxsize=65_536)
@@ -249,25 +252,16 @@ def parted(token: str) -> tuple[str, ...]:
     >>> parted("5km"), parted("4th")
     (('5', 'km'), ('4th',))
     """
-    token = fold(token)
-    plain = token.isalpha() or not token.isalnum() or digits(token) is not None or _DECADE.fullmatch(token)
-    return (token,) if plain else tuple(_LETTERS_OR_DIGITS.findall(token))
-
-
-def repaired(text: str) -> str:
-    """Repair UTF-8 that was decoded as Latin-1 (`DÃ¡in` is `Dáin`); other texts are returned unchanged.
-
-    >>> repaired("DÃ¡in")
-    'Dáin'
-    """
-    if "Ã" not in text and "â€" not in text and "Ð" not in text:
-        return text
-    for encoding in ("cp1252", "latin-1"):
-        try:
-            return text.encode(encoding).decode("utf-8")
-        except UnicodeError:
-            continue
-    return text
+    if not token.isascii():
+        # Accents go. Marks that form another letter in their script stay.
+        letters = unicodedata.normalize("NFD", token)
+        script = unicodedata.name(letters[0], "")
+        if "LATIN" in script or "GREEK" in script:
+            bare = "".join([letter for letter in letters if not unicodedata.combining(letter)])
+            token = unicodedata.normalize("NFC", bare)
+    if token.isalpha() or not token.isalnum() or digits(token) is not None or _DECADE.fullmatch(token):
+        return (token,)
+    return tuple(_LETTERS_OR_DIGITS.findall(token))
 
 
 @lru_cache(maxsize=8_192)
@@ -280,20 +274,6 @@ def sentences(raw: str) -> tuple[str, ...]:
     if not _MAY_END.search(raw):
         return (raw.strip() or raw,)
     return tuple([part.strip() for part in _SENTENCE.findall(raw) if part.strip()]) or (raw,)
-
-
-def fold(token: str) -> str:
-    """A token without accents: `é` is `e`. Marks that form another letter in their script stay.
-
-    >>> fold("Dáin")
-    'Dain'
-    """
-    if token.isascii():
-        return token
-    parts = unicodedata.normalize("NFD", token)
-    if not any("LATIN" in unicodedata.name(c, "") or "GREEK" in unicodedata.name(c, "") for c in parts[:1]):
-        return token
-    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
 
 
 @lru_cache(maxsize=65_536)
@@ -312,8 +292,21 @@ def stem(token: str) -> str:
     if ordinal is not None and token not in ("second", "once", "twice"):
         return str(ordinal)
     if token.isascii():
-        return _without(token, _ENDINGS_EN)
-    return _without(token, _ENDINGS_RU) if "а" <= token[0] <= "я" else token
+        return _without_ending(token, _ENDINGS_EN)
+    return _without_ending(token, _ENDINGS_RU) if "а" <= token[0] <= "я" else token
+
+
+def _without_ending(token: str, endings: tuple[str, ...]) -> str:
+    is_latin = token.isascii()
+    for ending in endings:
+        if token.endswith(ending) and len(token) - len(ending) >= 3:
+            root = token[: -len(ending)]
+            if ending in ("ied", "ies"):
+                return root + "y"
+            if ending == "s" and root.endswith(("s", "u", "i")):
+                return token
+            return root.rstrip("e") if is_latin and len(root) > 3 else root
+    return token.rstrip("e") if is_latin and len(token) > 4 else token
 
 
 def lemma(token: str) -> str:
@@ -325,19 +318,8 @@ def lemma(token: str) -> str:
     return stem(LEMMAS.get(token, token))
 
 
-def _without(token: str, endings: tuple[str, ...]) -> str:
-    for ending in endings:
-        if token.endswith(ending) and len(token) - len(ending) >= 3:
-            rest = token[: -len(ending)]
-            if ending in ("ied", "ies"):
-                return rest + "y"
-            if ending == "s" and rest.endswith(("s", "u", "i")):
-                return token
-            return rest.rstrip("e") if token.isascii() and len(rest) > 3 else rest
-    return token.rstrip("e") if token.isascii() and len(token) > 4 else token
-
-
-_ASKING, _CLOSED = map(word_list, ("question_words", "closed_questions"))
+_ASKING = word_list("question_words")
+_CLOSED = word_list("closed_questions")
 
 
 def asks_yes_or_no(question: Text) -> bool:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike, occurs, turned_round
-from answerkey.metrics_core.offline_judge.clock import times, without_times
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import (
     ADVERBS_OF_RATES,
@@ -20,6 +19,8 @@ from answerkey.metrics_core.offline_judge.numbers_dates import (
     Quantity,
     digits,
     equal,
+    times,
+    without_times,
 )
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
@@ -88,13 +89,9 @@ class Case:
     def of(question: Text, answer: Text, reference: Text, dates: frozenset[Date] = frozenset()) -> Case:
         """Find the head of the answer, and its residue."""
         head = read(shelled(sentences(answer.raw)[0]))
-        return Case(question, answer, reference, head, _residue(head, question, reference), dates)
-
-
-def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
-    """The content stems of the head that are neither in the question nor introductory."""
-    given = question.stem_set - reference.stem_set
-    return tuple([stem for stem in head.said if stem not in given and stem not in SHELL_WORDS])
+        asked = question.stem_set - reference.stem_set
+        residue = tuple([stem for stem in head.said if stem not in asked and stem not in SHELL_WORDS])
+        return Case(question=question, answer=answer, reference=reference, head=head, residue=residue, dates=dates)
 
 
 def clear(case: Case) -> bool:
@@ -104,14 +101,16 @@ def clear(case: Case) -> bool:
     False
     """
     choices = ALTERNATIVE_WORDS.intersection(case.head.tokens)
-    choice = bool(choices and choices.difference(case.reference.tokens, case.question.tokens))
-    return case.head.negated == case.reference.negated and not choice and not hedges(case.answer.normal)
+    is_choice = bool(choices) and not choices <= {*case.reference.tokens, *case.question.tokens}
+    return case.head.negated == case.reference.negated and not is_choice and not hedges(case.answer.normal)
 
 
 def same_text(case: Case) -> bool:
     """The texts are equal apart from form and articles."""
-    alike_in_form = case.answer.raw.casefold() == case.reference.raw.casefold()
-    return bool(case.answer.content_stems) and (alike_in_form or case.answer.plain == case.reference.plain)
+    if not case.answer.content_stems:
+        return False
+    same_letters = case.answer.raw.casefold() == case.reference.raw.casefold()
+    return same_letters or case.answer.plain == case.reference.plain
 
 
 def same_number(case: Case) -> bool:
@@ -123,7 +122,8 @@ def same_date(case: Case) -> bool:
     """The answer's date states all that the reference's states: "18 May 2018" and "May 2018"."""
     if len(case.reference.dates) != 1 or len(case.head.dates) != 1 or not clear(case):
         return False
-    [expected], [stated] = case.reference.dates, case.head.dates
+    [expected] = case.reference.dates
+    [stated] = case.head.dates
     return set(case.reference.content) <= {*range(expected.start, expected.stop)} and stated.covers(expected)
 
 
@@ -133,9 +133,9 @@ def beside_date(case: Case) -> bool:
     >>> beside_date(Case.of(read("When did it open?"), read("the day after 3 May 2019"), read("3 May 2019")))
     True
     """
-    dates = len(case.reference.dates) == len(case.head.dates) == 1
-    is_beside, expected = (_BESIDE_A_DATE.search(text.normal) for text in (case.head, case.reference))
-    return dates and bool(is_beside) and not expected
+    if len(case.reference.dates) != 1 or len(case.head.dates) != 1:
+        return False
+    return bool(_BESIDE_A_DATE.search(case.head.normal)) and not _BESIDE_A_DATE.search(case.reference.normal)
 
 
 def other_date(case: Case) -> bool:
@@ -146,12 +146,13 @@ def other_date(case: Case) -> bool:
     """
     if len(case.reference.dates) != 1 or len(case.head.dates) != 1:
         return False
-    [expected], [stated] = case.reference.dates, case.head.dates
+    [expected] = case.reference.dates
+    [stated] = case.head.dates
     finer = [date for date in case.dates if date.covers(expected) and stated.parts > expected.parts < date.parts]
     precise = [date for date in finer or [expected] if date.parts > 1 or date.month is not None]
-    return bool(precise) and not any(
-        date.agrees(reference_date) for date in case.answer.dates for reference_date in precise
-    )
+    if not precise:
+        return False
+    return not any(date.agrees(reference_date) for date in case.answer.dates for reference_date in precise)
 
 
 _BESIDE_A_DATE = re.compile(r"^(?:\w+ ){0,2}(?:before|after) (?=(?:\w+ )?\d)")
@@ -163,7 +164,8 @@ def same_time(case: Case) -> bool:
     >>> same_time(Case.of(read("When?"), read("At 14:00."), read("2 pm")))
     True
     """
-    expected, stated = times(case.reference.normal), times(case.head.normal)
+    expected = times(case.reference.normal)
+    stated = times(case.head.normal)
     if len(expected) != 1 or len(stated) != 1 or not expected[0] & stated[0] or not clear(case):
         return False
     return SHELL_WORDS.issuperset(read(without_times(case.reference.normal)).said)
@@ -175,41 +177,30 @@ def other_time(case: Case) -> bool:
     >>> other_time(Case.of(read("When?"), read("At 2 am."), read("2 pm")))
     True
     """
-    expected, stated = times(case.reference.normal), times(case.answer.normal)
+    expected = times(case.reference.normal)
+    stated = times(case.answer.normal)
     return len(expected) == 1 and bool(stated) and not any(expected[0] & time for time in stated)
 
 
-def only_quantity(text: Text, in_question: frozenset[str]) -> Quantity | None:
-    """The single quantity of a text that says nothing else, apart from the stems `in_question`; otherwise None.
-
-    >>> only_quantity(read("the answer is 5 km"), frozenset())
-    Quantity(value=5.0, unit='kilometre')
-    """
-    if len(text.quantities) != 1 or _beside_amounts(text, in_question):
-        return None
-    [quantity] = text.quantities
-    loose = {UNIT_WORDS[token] for token in text.tokens if token in UNIT_WORDS}
-    return quantity if quantity.unit or len(loose) != 1 else Quantity(quantity.value, *loose)
-
-
 def _same_amounts(case: Case) -> bool:
-    return _same_beside(case) and equal(*(_answering(text, case.question) for text in (case.reference, case.head)))
-
-
-def _answering(text: Text, question: Text) -> list[Quantity]:
-    """The amounts of a text: to "How many miles an hour?", "20 miles an hour" is 20 miles."""
-    units = "|".join(UNIT_WORDS.get(token, "-") for token in question.tokens)
-    return [Quantity(quantity.value, re.sub(rf"/(?:{units})$", "", quantity.unit)) for quantity in text.quantities]
+    if not _same_beside(case):
+        return False
+    # To "How many miles an hour?", "20 miles an hour" is 20 miles
+    units = "|".join(UNIT_WORDS.get(token, "-") for token in case.question.tokens)
+    asked_rate = re.compile(rf"/(?:{units})$")
+    amounts = []
+    for text in (case.reference, case.head):
+        amounts.append([Quantity(quantity.value, asked_rate.sub("", quantity.unit)) for quantity in text.quantities])
+    return equal(*amounts)
 
 
 def _same_beside(case: Case) -> bool:
     """Whether reference and answer say the same beside their amounts, of which one, or each, has a unit."""
-    expected, stated = case.reference.quantities, case.head.quantities
-    if (
-        not expected
-        or len(expected) != len(stated)
-        or (len(expected) > 1 and not all(quantity.unit for quantity in expected + stated))
-    ):
+    expected = case.reference.quantities
+    stated = case.head.quantities
+    if not expected or len(expected) != len(stated):
+        return False
+    if len(expected) > 1 and not all(quantity.unit for quantity in expected + stated):
         return False
     in_question = case.question.stem_set
     return _beside_amounts(case.reference, in_question) == _beside_amounts(case.head, in_question)
@@ -217,14 +208,15 @@ def _same_beside(case: Case) -> bool:
 
 def _beside_amounts(text: Text, in_question: frozenset[str]) -> list[str]:
     """The stems of what a text says beside its amounts and the stems `in_question`."""
-    counted, ignored = text.counted, in_question | SHELL_WORDS
+    counted = text.counted
+    ignored = in_question | SHELL_WORDS
     spelled = {i for number in counted.numbers for i in range(number.start, number.stop)}
-    remaining = [counted.tokens[i] for i in counted.content if i not in spelled]
-    return [
-        stem(token)
-        for token in remaining
-        if token not in _BESIDE_AMOUNTS and ignored.isdisjoint((stem(token), lemma(token)))
-    ]
+    stems = []
+    for i in counted.content:
+        token = counted.tokens[i]
+        if i not in spelled and token not in _BESIDE_AMOUNTS and ignored.isdisjoint((stem(token), lemma(token))):
+            stems.append(stem(token))
+    return stems
 
 
 _BESIDE_AMOUNTS = frozenset((*UNIT_WORDS, *ADVERBS_OF_RATES)) | word_list("beside_amounts")
@@ -292,23 +284,23 @@ def negated(case: Case) -> bool:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
     if case.reference.negated or case.question.negated:
         return False
-    denies = case.answer.negated and (_in_clause(case) or _right_after(case))
-    return denies or _excluded(case)
+    is_denied = case.answer.negated and (_denied_before(case) or _denied_behind(case))
+    return is_denied or _excluded(case)
 
 
-def _right_after(case: Case) -> bool:
+def _denied_behind(case: Case) -> bool:
     """ "Ada Brown did not write it": the reference, an auxiliary, a negation, and no more than what was asked."""
     if not case.reference.stems:
         return False
-    asked_for = {lemma(token) for token in case.question.tokens}
+    asked = {lemma(token) for token in case.question.tokens}
     for part in _CLAUSE.split(case.answer.normal):
         clause = read(part)
-        expected = tuple(clause.stems[i] for i in range(len(clause.stems)) if clause.stems[i] in case.reference.stems)
+        expected = tuple([stem for stem in clause.stems if stem in case.reference.stems])
         following = clause.tokens[len(expected) :]
         if expected != case.reference.stems or clause.stems[: len(expected)] != expected or _MILD & set(following):
             continue
-        denied = len(following) > 1 and following[0] in AUXILIARIES and following[1] in _DENYING
-        if denied and {lemma(token) for token in following[2:] if token not in FUNCTION_WORDS} <= asked_for:
+        is_denied = len(following) > 1 and following[0] in AUXILIARIES and following[1] in _DENYING
+        if is_denied and asked.issuperset(lemma(token) for token in following[2:] if token not in FUNCTION_WORDS):
             return case.answer.stems.count(expected[0]) == 1
     return False
 
@@ -325,22 +317,25 @@ def _excluded(case: Case) -> bool:
     if not expected or case.answer.stems.count(expected[0]) != 1:
         return False
     position = case.answer.stems.index(expected[0])
-    return bool(_EXCLUDING.search(" ".join(case.answer.tokens[max(0, position - 1 - _FARTHEST) : position])))
+    preceding = case.answer.tokens[max(0, position - 1 - _FARTHEST) : position]
+    return bool(_EXCLUDING.search(" ".join(preceding)))
 
 
-def _in_clause(case: Case) -> bool:
+def _denied_before(case: Case) -> bool:
+    """ "It is not Paris": a negation before the only mention of the reference."""
     expected = set(case.reference.content_stems)
     if not expected:
         return False
     clauses = [read(part) for part in _CLAUSE.split(case.answer.normal) if part.strip()]
-    holding = [clause for clause in clauses if expected <= set(clause.stems)]
-    mentions = case.answer.stems.count(case.reference.content_stems[0])
-    if len(holding) != 1 or mentions != 1 or _MILD & set(holding[0].tokens):
+    holding = [clause for clause in clauses if expected <= clause.stem_set]
+    n_mentions = case.answer.stems.count(case.reference.content_stems[0])
+    if len(holding) != 1 or n_mentions != 1 or _MILD & set(holding[0].tokens):
         return False
-    position = min(i for i, stem in enumerate(holding[0].stems) if stem in expected)
-    before = holding[0].tokens[max(0, position - 1 - _FARTHEST) : position]
+    [clause] = holding
+    position = min(i for i, stem in enumerate(clause.stems) if stem in expected)
+    preceding = clause.tokens[max(0, position - 1 - _FARTHEST) : position]
     # In Spanish "no" denies what follows it; in English it is a reply
-    return bool(_DENYING & set(before)) or any(pair in _SPANISH_DENIALS for pair in pairwise(before))
+    return bool(_DENYING & set(preceding)) or any(pair in _SPANISH_DENIALS for pair in pairwise(preceding))
 
 
 _OPPOSITES = frozenset(frozenset(map(lemma, pair.split())) for pair in TABLES["opposite_words"])
@@ -352,17 +347,20 @@ def turns_round(case: Case) -> bool:
     >>> turns_round(Case.of(read("Where is it?"), read("north of the river"), read("south of the river")))
     True
     """
-    stated, expected = ([lemma(token) for token in text.plain] for text in (case.head, case.reference))
+    stated = [lemma(token) for token in case.head.plain]
+    expected = [lemma(token) for token in case.reference.plain]
     missing = set(expected) - set(stated)
     if len(missing) != 1 or case.head.negated != case.reference.negated:
         return False
-    in_order = [word for word in stated if word in expected] == [word for word in expected if word not in missing]
-    [word], raw = missing, case.head.raw
-    return in_order and any(
+    if [word for word in stated if word in expected] != [word for word in expected if word not in missing]:
+        return False
+    [missing_word] = missing
+    for word in set(stated).difference(expected):
         # In "inSouth Asia" only a blank is missing
-        {word, other} in _OPPOSITES or (turned_round(word, other) and (other in raw or other.capitalize() in raw))
-        for other in {*stated}.difference(expected)
-    )
+        is_word = word in case.head.raw or word.capitalize() in case.head.raw
+        if {missing_word, word} in _OPPOSITES or (turned_round(missing_word, word) and is_word):
+            return True
+    return False
 
 
 def opposite(case: Case) -> bool:
@@ -387,8 +385,8 @@ def same_reply(case: Case) -> bool:
     >>> same_reply(Case.of(read("Is it legal?"), read("It isn't."), read("No")))
     True
     """
-    short = len(case.reference.tokens) == 1
-    return short and not hedges(case.answer.normal) and polarity(case.reference, case.answer, case.question) > 0
+    is_short = len(case.reference.tokens) == 1
+    return is_short and not hedges(case.answer.normal) and polarity(case.reference, case.answer, case.question) > 0
 
 
 _LIST_MARK = re.compile(r"\s*[,;]\s+|,?\s(?:and|и|und|et|y)\s")
@@ -411,17 +409,20 @@ def other_list(case: Case) -> bool:
     items = _items(case.reference.normal)
     if len(items) < 2 or len(case.reference.stems) > LONGEST_REFERENCE:
         return False
-    expected_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
+    expected_numbers = {number.value for number in case.reference.numbers}
+    numbers = {number.value for number in case.head.numbers}
     only_numbers = len(expected_numbers) == len(items) and len(numbers) >= len(case.residue)
     asks_list = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
     if not (asks_list or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return False
-    stated, expected = case.answer.stems, case.reference.stems
-    present = [any(occurs(word_stem, stated) for word_stem in item) for item in items]
-    extra_stems = [word_stem for word_stem in case.residue if not occurs(word_stem, expected)]
+    stated = case.answer.stems
+    expected = case.reference.stems
+    present = [any(occurs(item_stem, stated) for item_stem in item) for item in items]
     if len(stated) > len(expected) + len(case.question.stems) or not (any(present) or numbers & expected_numbers):
         return False
-    return (not extra_stems and not all(present)) or (only_numbers and numbers != expected_numbers)
+    if only_numbers and numbers != expected_numbers:
+        return True
+    return not all(present) and all(occurs(residue_stem, expected) for residue_stem in case.residue)
 
 
 # References come again with every answer.
@@ -433,33 +434,40 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
 
 def other_number(case: Case) -> bool:
     """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
-    differ = _other_measure(case) or _other_amount(case)
-    is_other = differ and _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
-    return is_other or _beyond(case) or _other_identifier(case) or _one_of_a_pair(case)
+    # "Over 50" in the reference sets no amount that another one could differ from
+    is_bound = not _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
+    if not is_bound and (_other_measure(case) or _other_amount(case)):
+        return True
+    # The answer names the amount of the reference as a bound that it lies beyond, or the reverse
+    if _same_amounts(case) and not _STRICT.isdisjoint(other_bounds(case)):
+        return True
+    if _other_identifier(case):
+        return True
+    # The reference is a ratio or a score, and the answer a single number: "3" for "3:1"
+    is_pair = _PAIR.fullmatch(case.reference.normal.strip(" ."))
+    return bool(is_pair) and len(case.answer.numbers) == 1 and not case.reference.dates
 
 
 _PAIR = re.compile(r"(?<![\w.:/-])(\d{1,3})\s?[:-]\s?(\d{1,3})(?![\w:/-]|[.,]\d)")
 """A ratio or a score: "3:1", "2-1"."""
 
 
-def _one_of_a_pair(case: Case) -> bool:
-    """Whether the reference is a ratio or a score, and the answer names a single number: "3" for "3:1"."""
-    is_pair = _PAIR.fullmatch(case.reference.normal.strip(" ."))
-    return bool(is_pair) and len(case.answer.numbers) == 1 and not case.reference.dates
-
-
 def _other_measure(case: Case) -> bool:
     """Whether one of the amounts with units differs; of several, beside the same words."""
-    expected, stated = case.reference.quantities, case.head.quantities
+    expected = case.reference.quantities
+    stated = case.head.quantities
     if len(expected) != len(stated) or (len(expected) > 1 and not _same_beside(case)):
         return False
-    pairs = zip(expected, stated, strict=True)
-    return any(one.unit and other.comparable(one) and not other.near(one) for one, other in pairs)
+    for quantity, stated_quantity in zip(expected, stated, strict=True):
+        if quantity.unit and stated_quantity.comparable(quantity) and not stated_quantity.near(quantity):
+            return True
+    return False
 
 
 _STRICT = frozenset(("above", "below"))
 """Bounds that leave out the amount itself: "over 50" is not 50, but "at least 50" may be."""
-_OF_AMOUNTS, _ASKING_FOR_A_LIMIT = _STRICT | {"least", "most"}, word_list("asks_for_a_limit")
+_OF_AMOUNTS = _STRICT | {"least", "most"}
+_ASKING_FOR_A_LIMIT = word_list("asks_for_a_limit")
 
 
 def other_bounds(case: Case) -> frozenset[str]:
@@ -473,44 +481,48 @@ def other_bounds(case: Case) -> frozenset[str]:
     return _OF_AMOUNTS & (bounds(case.head, case.question) ^ bounds(case.reference, case.question))
 
 
-def _beyond(case: Case) -> bool:
-    """Whether the answer names the amount of the reference as a bound that it lies beyond, or the reverse."""
-    return _same_amounts(case) and not _STRICT.isdisjoint(other_bounds(case))
-
-
 def _other_amount(case: Case) -> bool:
     """Whether the reference is an amount, and no number that the answer adds to the question is that amount."""
-    expected = only_quantity(case.reference, case.question.stem_set)
-    if expected is None or not case.head.numbers or case.reference.negated != case.head.negated:
+    reference = case.reference
+    if not case.head.numbers or reference.negated != case.head.negated:
         return False
-    given = {number.value for number in case.question.numbers} - {expected.value}
-    named = [one for one in case.answer.quantities if one.value not in given]
-    if len(named) != 1 or (case.reference.dates and case.answer.dates):
-        # "6 feet (183 cm)" names one amount in two ways; years are left to the model
+    # The reference says nothing else. Its unit may stand apart from the number.
+    if len(reference.quantities) != 1 or _beside_amounts(reference, case.question.stem_set):
         return False
-    [amount] = named
-    if not (amount.unit and expected.unit) and any(_apart(amount, expected, scale) for scale in _SCALES):
+    [expected] = reference.quantities
+    units = {UNIT_WORDS[token] for token in reference.tokens if token in UNIT_WORDS}
+    if not expected.unit and len(units) == 1:
+        expected = Quantity(expected.value, *units)
+
+    # "6 feet (183 cm)" names one amount in two ways; years are left to the model
+    asked = {number.value for number in case.question.numbers} - {expected.value}
+    amounts = [amount for amount in case.answer.quantities if amount.value not in asked]
+    if len(amounts) != 1 or (reference.dates and case.answer.dates):
         return False
-    return (not amount.unit or not expected.unit or amount.comparable(expected)) and amount.differs(expected)
+    [amount] = amounts
+    if amount.unit and expected.unit:
+        return amount.comparable(expected) and amount.differs(expected)
+    small, large = sorted((amount.value, expected.value), key=abs)
+    is_same_in_millions = abs(small) < _LARGEST_IN_MILLIONS and large in [small * scale for scale in _SCALES]
+    return not is_same_in_millions and amount.differs(expected)
 
 
-_SCALES, _LARGEST_IN_MILLIONS = (1e3, 1e6, 1e9), 1e5
+_SCALES = (1e3, 1e6, 1e9)
+_LARGEST_IN_MILLIONS = 1e5
 """The reference may be "137" where millions are meant, but not "5 million" where billions are."""
-
-
-def _apart(one: Quantity, other: Quantity, scale: float) -> bool:
-    small, large = sorted((one.value, other.value), key=abs)
-    return abs(small) < _LARGEST_IN_MILLIONS and large == small * scale
 
 
 def _other_identifier(case: Case) -> bool:
     """Whether long tokens with digits differ, such as identifiers, in which every digit counts; or "12a" and "12b"."""
-    expected = _identifiers(case.reference)
-    stated = _identifiers(case.answer) if expected else expected
-    if stated and expected.isdisjoint(stated):
+    identifiers = []
+    for text in (case.reference, case.answer):
+        long_tokens = [token for token in text.tokens if len(token) > LONGEST_NUMBER]
+        identifiers.append({token for token in long_tokens if any(map(str.isdigit, token))})
+    if all(identifiers) and identifiers[0].isdisjoint(identifiers[1]):
         return True
-    letters, others = (dict(_LETTERED.findall(text.normal)) for text in (case.reference, case.answer))
-    return any(number in others and others[number] != letter for number, letter in letters.items())
+    expected = dict(_LETTERED.findall(case.reference.normal))
+    stated = dict(_LETTERED.findall(case.answer.normal))
+    return any(stated.get(number, letter) != letter for number, letter in expected.items())
 
 
 _LETTERED = re.compile(r"(?<![\w.,])(\d+)([a-f])(?!\w)")
@@ -523,13 +535,14 @@ def other_version(case: Case) -> bool:
     >>> other_version(Case.of(read("Which version?"), read("1.10"), read("1.1")))
     True
     """
-    expected, stated = (
-        {digits(token): token for token in text.tokens if (digits(token) or 0) % 1}
-        for text in (case.reference, case.answer)
-    )
-    zeros_differ = any(stated.get(value, token) != token for value, token in expected.items())
-    is_numbered = any(not _NUMBERED.isdisjoint(text.tokens) for text in (case.question, case.reference, case.answer))
-    return zeros_differ and is_numbered and not any(one.unit for one in case.reference.quantities)
+    if any(quantity.unit for quantity in case.reference.quantities):
+        return False
+    if all(_NUMBERED.isdisjoint(text.tokens) for text in (case.question, case.reference, case.answer)):
+        return False
+    expected = {digits(token): token for token in case.reference.tokens}
+    stated = {digits(token): token for token in case.answer.tokens}
+    fractions = [(value, token) for value, token in expected.items() if value and value % 1]
+    return any(stated.get(value, token) != token for value, token in fractions)
 
 
 _NUMBERED = word_list("numbered")
@@ -541,30 +554,25 @@ def glued_number(case: Case) -> bool:
     >>> glued_number(Case.of(read("Which vitamin?"), read("It is B12."), read("12")))
     True
     """
-    [number, *rest] = case.reference.tokens or ("",)
-    if rest or not number.isdecimal() or number not in case.answer.tokens:
+    tokens = case.reference.tokens
+    if len(tokens) != 1 or not tokens[0].isdecimal() or tokens[0] not in case.answer.tokens:
         return False
-    holding = [word for word in words_of_normalised(case.answer.normal) if number in parted(word)]
-    return bool(holding) and all(_is_name_with_digits(word, case.question) for word in holding)
-
-
-def _is_name_with_digits(word: str, question: Text) -> bool:
-    """Whether letters that are no unit, and no word of the question, are glued to digits."""
-    letters = [part for part in parted(word) if part.isalpha()]
-    return any(part not in _BESIDE_DIGITS and part not in question.tokens for part in letters)
+    # Letters that are no unit, and no word of the question, make a name of digits
+    plain_letters = _BESIDE_DIGITS.union(case.question.tokens)
+    holding = [parts for parts in map(parted, words_of_normalised(case.answer.normal)) if tokens[0] in parts]
+    for parts in holding:
+        if plain_letters.issuperset(part for part in parts if part.isalpha()):
+            return False
+    return bool(holding)
 
 
 _BESIDE_DIGITS = frozenset(UNIT_WORDS) | frozenset(TABLES["scales"]) | word_list("beside_digits")
 
 
-def _identifiers(text: Text) -> frozenset[str]:
-    return frozenset(token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token)))
-
-
 def stated(case: Case) -> bool:
     """The answer says the whole reference, word for word, and beside it little that the question does not say."""
     reference, answer = case.reference, case.answer
-    if not 0 < len(reference.said) <= _LONGEST_VALUE or len(sentences(answer.raw)) > 1:
+    if not 0 < len(reference.said) <= _MAX_VALUE_WORDS or len(sentences(answer.raw)) > 1:
         return False
     if not set(reference.plain).issubset(case.head.plain):
         return False
@@ -573,25 +581,36 @@ def stated(case: Case) -> bool:
     # What the question says too is no answer: "Ada beat Eve" for "Who beat Ada?"
     if case.question.stem_set & set(reference.said) or bounds(case.head, reference) - bounds(case.question, reference):
         return False
-    known = {*reference.stems, *case.question.stems, *SHELL_WORDS}
-    added = {one for one in case.head.said if one not in known and not occurs(one, case.question.stem_set)}
-    return len(added) <= (0 if reference.numbers else _MOST_ADDED) and _stands_alone(case, added)
+    expected = {*reference.stems, *case.question.stems, *SHELL_WORDS}
+    added = {stem for stem in case.head.said if stem not in expected and not occurs(stem, case.question.stem_set)}
+    return len(added) <= (0 if reference.numbers else _MAX_ADDED_WORDS) and _stands_alone(case, added)
 
 
-_LONGEST_VALUE, _MOST_ADDED = 4, 2
+_MAX_VALUE_WORDS = 4
+_MAX_ADDED_WORDS = 2
 
 
 def _stands_alone(case: Case, added: set[str]) -> bool:
     """Whether the words of the reference stand in the answer, in order, and are no part of a longer name."""
-    expected, stated = case.reference.plain, case.head.plain
+    expected = case.reference.plain
+    stated = case.head.plain
     capitals = {token for word in case.head.raw.split() if word[:1].isupper() for token in read(word).tokens}
+    # "Who beat Ada?" asks for a verb and its object
+    question = case.question.tokens
+    asked = [token for token in question if token not in FUNCTION_WORDS and token != "who"]
+    asks_who = question[:1] == ("who",) and len(asked) > 1 and question[1] == asked[0]
+
     for start in range(len(stated) - len(expected) + 1):
-        if stated[start : start + len(expected)] != expected:
+        stop = start + len(expected)
+        if stated[start:stop] != expected:
             continue
-        is_owned = bool(added) and stated[max(0, start - 1) : start] in _OWNED
-        if is_owned or _acted_upon(case, stated[:start]):
+        previous = stated[max(0, start - 1) : start]
+        if added and previous in _OWNED:
             continue
-        beside = (*stated[max(0, start - 1) : start], *stated[start + len(expected) :][:1])
+        # "Ada beat Eve" is no answer: it turns the question round
+        if asks_who and previous == (asked[0],) and asked[-1] in stated[: start - 1]:
+            continue
+        beside = (*previous, *stated[stop : stop + 1])
         if not any(stem(token) in added and (not capitals or token in capitals) for token in beside):
             return True
     return False
@@ -601,76 +620,50 @@ _OWNED = (("of",), ("de",))
 """Words that make "the brother of Ada" another person than Ada."""
 
 
-def _acted_upon(case: Case, before: tuple[str, ...]) -> bool:
-    """Whether the question asks who did something to somebody, and the answer turns it round: "Ada beat" for "Who beat
-    Ada?"."""
-    asked = [token for token in case.question.tokens if token not in FUNCTION_WORDS and token != "who"]
-    if case.question.tokens[:1] != ("who",) or len(asked) < 2 or before[-1:] != (asked[0],):
-        return False
-    return case.question.tokens[1] == asked[0] and asked[-1] in before[:-1]
-
-
 def turned_pair(case: Case) -> bool:
     """The answer exchanges the numbers of a ratio or a score: "1:3" for "3:1".
 
     >>> turned_pair(Case.of(read("How did the match end?"), read("1:3"), read("3:1")))
     True
     """
-    expected, stated = (set(_PAIR.findall(text.normal)) for text in (case.reference, case.answer))
+    expected = set(_PAIR.findall(case.reference.normal))
+    stated = set(_PAIR.findall(case.answer.normal))
     return len(expected) == 1 and not expected & stated and any(pair[::-1] in stated for pair in expected)
 
 
 def other_order(case: Case) -> bool:
     """The answer has the words of the reference, with its two ends exchanged: "Ada beat Eve" for "Eve beat Ada"."""
-    expected, stated = case.reference.stems, case.head.stems
-    if not 3 <= len(expected) <= _LONGEST_ORDER or len(expected) != len(stated) or expected == stated:
+    expected = case.reference.stems
+    stated = case.head.stems
+    if not 3 <= len(expected) <= _MAX_ORDERED_WORDS or len(expected) != len(stated) or expected == stated:
         return False
     tokens = case.reference.tokens
-    for first_cut in range(1, len(expected) - 1):
-        for second_cut in range(first_cut + 1, len(expected)):
-            for third_cut in range(second_cut + 1, len(expected) + 1):
-                start, middle, end, remaining = (
-                    expected[:first_cut],
-                    expected[first_cut:second_cut],
-                    expected[second_cut:third_cut],
-                    expected[third_cut:],
-                )
-                if stated != (*end, *middle, *start, *remaining) or not _directed(
-                    tokens[first_cut:second_cut], case.reference
-                ):
-                    continue
-                if _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[second_cut])) and _exchanged(
-                    case, tokens[first_cut:second_cut]
-                ):
-                    return True
+    normal = case.reference.normal
+    is_russian = any("а" <= letter <= "я" for letter in normal)
+    for first, second, third in combinations(range(1, len(expected) + 1), 3):
+        if stated != expected[second:third] + expected[first:second] + expected[:first] + expected[third:]:
+            continue
+        # Two names are told apart by a verb or a comparison between them, and not by "and"
+        between = tokens[first:second]
+        compares = "чем" in between
+        content = [word for word in between if word not in FUNCTION_WORDS and word not in AUXILIARIES]
+        if not content or ("," in normal and not compares) or not _JOINING.isdisjoint(between):
+            continue
+        # In Russian another order is another meaning only if the endings change, or in a comparison
+        is_other = not is_russian or compares or sorted(tokens) != sorted(case.head.tokens)
+        if is_other and _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[second])):
+            return True
     return False
-
-
-def _exchanged(case: Case, between: tuple[str, ...]) -> bool:
-    """Whether another order is another meaning. In Russian it is if the endings change, or in a comparison."""
-    if not any("а" <= letter <= "я" for letter in case.reference.normal):
-        return True
-    return "чем" in between or sorted(case.reference.tokens) != sorted(case.head.tokens)
 
 
 _MARKS_OF_ROLES = word_list("marks_of_roles")
 """Words that tell the role of what follows, wherever it stands: "to Ada", "auf Ada"."""
 
 
-_LONGEST_ORDER = 16
-
-
-def _directed(words: tuple[str, ...], reference: Text) -> bool:
-    """Whether words between two names tell them apart: a verb or a comparison, and no "and"."""
-    content = [word for word in words if word not in FUNCTION_WORDS and word not in AUXILIARIES]
-    listed = "," in reference.normal and "чем" not in words
-    return bool(content) and not listed and _JOINING.isdisjoint(words)
-
-
+_MAX_ORDERED_WORDS = 16
 _JOINING = word_list("joining")
-
-
-_RELATIVES, _OWNING = word_list("relatives"), frozenset(("of", "s"))
+_RELATIVES = word_list("relatives")
+_OWNING = frozenset(("of", "s"))
 
 
 def relative(case: Case) -> bool:
@@ -680,9 +673,10 @@ def relative(case: Case) -> bool:
     True
     """
     stated = [token for token in case.head.plain if token not in _OWNING]
-    around = {token for token in stated if stem(token) not in case.reference.stem_set}
-    owned = not _OWNING.isdisjoint(case.head.tokens) and len(stated) == len(case.reference.content_stems) + 1
-    return owned and len(around) == 1 and around <= _RELATIVES.difference(case.question.tokens)
+    if _OWNING.isdisjoint(case.head.tokens) or len(stated) != len(case.reference.content_stems) + 1:
+        return False
+    added = {token for token in stated if stem(token) not in case.reference.stem_set}
+    return len(added) == 1 and added <= _RELATIVES.difference(case.question.tokens)
 
 
 def other_variant(case: Case) -> bool:
@@ -696,7 +690,8 @@ def other_variant(case: Case) -> bool:
     return _is_changed(case.reference.plain, case.head, ignored) or _is_changed(name_tokens, case.reference, ignored)
 
 
-_BEFORE_NAMES, _BEHIND_NAMES = word_list("before_names"), word_list("behind_names")
+_BEFORE_NAMES = word_list("before_names")
+_BEHIND_NAMES = word_list("behind_names")
 
 
 def _is_changed(name: tuple[str, ...], text: Text, ignored: frozenset[str]) -> bool:
@@ -705,43 +700,47 @@ def _is_changed(name: tuple[str, ...], text: Text, ignored: frozenset[str]) -> b
     words = [word for word in text.raw.split() if word[:1].isupper() or text.raw.islower()]
     names = frozenset(read(" ".join(words)).tokens) - ignored
     stated = ("", *text.plain, "")
-    runs = [
-        position for position in range(1, len(stated) - len(name)) if stated[position : position + len(name)] == name
-    ]
-    beside = [
-        {stated[position - 1]} & _BEFORE_NAMES or {stated[position + len(name)]} & _BEHIND_NAMES for position in runs
-    ]
-    return bool(runs) and all(names & changing for changing in beside)
+    stands = False
+    for start in range(1, len(stated) - len(name)):
+        stop = start + len(name)
+        if stated[start:stop] == name:
+            stands = True
+            changing = {stated[start - 1]} & _BEFORE_NAMES or {stated[stop]} & _BEHIND_NAMES
+            if not names & changing:
+                return False
+    return stands
 
 
 def other_name(case: Case) -> bool:
     """The reference is a name of two words, and the answer has one of them beside another one: "Eve Brown" for "Ada
     Brown"."""
     names = case.reference.raw.strip(" .").split()
-    if len(names) != 2 or len(case.answer.tokens) > _LONGEST_ANSWER or not all(map(_is_name, names)):
+    if len(names) != 2 or len(case.answer.tokens) > _MAX_ANSWER_TOKENS or not all(map(_is_name, names)):
         return False
     first_name, last_name = (read(name).tokens for name in names)
     # Not "Munich, Bavaria"
-    if (
-        not names[0].isalpha()
-        or len(first_name) != 1
-        or len(last_name) != 1
-        or {*first_name, *last_name} & set(case.question.tokens)
-    ):
+    if not names[0].isalpha() or len(first_name) != 1 or len(last_name) != 1:
         return False
-    first_stem, last_stem = case.reference.stems
-    has_first, has_last = (_resembles(name, case.answer.stem_set) for name in (first_stem, last_stem))
+    if not {*first_name, *last_name}.isdisjoint(case.question.tokens):
+        return False
+    has_first, has_last = (_resembles(name, case.answer.stem_set) for name in case.reference.stems)
     if has_first == has_last:
         return False
+
+    # Beside the name that the answer has, a name that the question does not have
     words = case.answer.raw.split()
-    kept_name = last_name[0] if has_last else first_name[0]
-    pairs = pairwise(words if has_last else words[::-1])
-    return any(
-        read(beside).tokens[:1] == (kept_name,) and _is_other_name(other_word, case) for other_word, beside in pairs
-    )
+    kept_name = last_name if has_last else first_name
+    for word, next_word in pairwise(words if has_last else words[::-1]):
+        if read(next_word).tokens[:1] != kept_name or not _is_name(word) or word[-1] in ",;:!?":
+            continue
+        tokens = read(word).tokens
+        if len(tokens) == 1 and tokens[0] not in _NO_NAMES and tokens[0] not in case.question.tokens:
+            return True
+    return False
 
 
-_LONGEST_ANSWER = 30
+_MAX_ANSWER_TOKENS = 30
+_NO_NAMES = FUNCTION_WORDS | TITLES | PLACE_OR_KIND | AUXILIARIES
 
 
 def _resembles(stem: str, answer_stems: frozenset[str]) -> bool:
@@ -760,15 +759,6 @@ def _resembles(stem: str, answer_stems: frozenset[str]) -> bool:
 def _is_name(word: str) -> bool:
     bare = word.strip(".,;:!?\"'()")
     return bare[:1].isupper() and bare.isalpha() and len(bare) > 2 and not bare.isupper()
-
-
-def _is_other_name(word: str, case: Case) -> bool:
-    """Whether a word of the answer is a name, and none that the question has."""
-    tokens = read(word).tokens
-    if not _is_name(word) or word[-1] in ",;:!?" or len(tokens) != 1:
-        return False
-    known = FUNCTION_WORDS | TITLES | PLACE_OR_KIND | AUXILIARIES
-    return tokens[0] not in known and tokens[0] not in case.question.tokens
 
 
 def other_formula(case: Case) -> bool:

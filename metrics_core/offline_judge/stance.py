@@ -43,9 +43,10 @@ def shelled(sentence: str) -> str:
     >>> shelled("The answer is twenty")
     'twenty'
     """
-    shell = _SHELL.match(sentence.lower())
-    rest = sentence[shell.end() :].strip() if shell else sentence
-    return rest or sentence
+    introduction = _SHELL.match(sentence.lower())
+    if introduction is None:
+        return sentence
+    return sentence[introduction.end() :].strip() or sentence
 
 
 def declines(answer: Text, question: Text) -> bool:
@@ -83,27 +84,18 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
     >>> polarity(read("No"), read("The shop is not open."), read("Is the shop open?"))
     1
     """
-    wanted = says(reference) if len(reference.content) <= 2 else 0
-    return wanted * (says(answer) or _echoes(answer, question)) if wanted else 0
-
-
-def _echoes(answer: Text, question: Text) -> int:
-    """Yes (1) or no (-1) in an answer that repeats the question, such as "The shop is not open"; 0 for others."""
-    # Sentences before the question itself may contain other negations.
-    question = read(sentences(question.raw)[-1])
-    own = [answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS]
-    if not own or not frozenset(own) <= frozenset(question.stems):
+    expected = says(reference.raw) if len(reference.content) <= 2 else 0
+    if not expected:
         return 0
-    return -1 if answer.negated != question.negated else 1
-
-
-def says(text: Text) -> int:
-    """1 for a text that says yes, -1 for no, 0 for neither or both, by its first word or a conclusion.
-
-    >>> says(read("Yes, it is open")), says(read("Paris"))
-    (1, 0)
-    """
-    return _says(text.raw)
+    stated = says(answer.raw)
+    if not stated:
+        # An answer may repeat the question: "The shop is not open". Sentences before the question itself may contain
+        # other negations.
+        asked = read(sentences(question.raw)[-1])
+        stems = {answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS}
+        if stems and stems <= asked.stem_set:
+            stated = -1 if answer.negated != asked.negated else 1
+    return expected * stated
 
 
 _SURE = r"(?:of course|absolutely|certainly|definitely|indeed)"
@@ -116,26 +108,32 @@ _REPLY = re.compile(
 
 
 @lru_cache(maxsize=16_384)
-def _says(raw: str) -> int:
-    if matched := _REPLY.match(read(raw).normal):
-        return -1 if matched["no"] or matched["denied"] else 1
+def says(raw: str) -> int:
+    """Return 1 for a text that says yes, -1 for no, 0 for neither or both, by its first word or a conclusion.
+
+    >>> says("Yes, it is open"), says("Paris")
+    (1, 0)
+    """
+    if reply := _REPLY.match(read(raw).normal):
+        return -1 if reply["no"] or reply["denied"] else 1
     parts = [read(shelled(part)) for part in sentences(raw)]
-    first, last = _begins(parts[0]), _begins(parts[-1]) or _sole(parts[-1])
+    first = _begins(parts[0])
+    last = _begins(parts[-1])
+    if not last:
+        # A conclusion such as "therefore the answer is [Yes]"
+        tokens = set(parts[-1].tokens)
+        last = bool(tokens & _PLAIN_YES) - bool(tokens & _PLAIN_NO)
     if len(parts) == 1 or not last:
         return first
-    return last if not first or first == last else 0
+    return last if first in (0, last) else 0
 
 
 def _begins(text: Text) -> int:
     # The whole word: "non-ferrous" does not say no.
-    start = {word.strip(".,;:!?[]()\"'*") for word in text.normal.split()[:1]}
-    return 1 if YES & start else -1 if NO & start else 0
-
-
-def _sole(text: Text) -> int:
-    """Yes (1) or no (-1) in a concluding sentence such as "therefore the answer is [Yes]"; 0 for neither or both."""
-    said = {1 for token in text.tokens if token in _PLAIN_YES} | {-1 for token in text.tokens if token in _PLAIN_NO}
-    return said.pop() if len(said) == 1 else 0
+    first_words = {word.strip(".,;:!?[]()\"'*") for word in text.normal.split()[:1]}
+    if YES & first_words:
+        return 1
+    return -1 if NO & first_words else 0
 
 
 _PLAIN_YES, _PLAIN_NO = frozenset(("yes", "да")), frozenset(("no", "нет"))
@@ -163,11 +161,12 @@ def bounds(text: Text, question: Text) -> frozenset[str]:
 
 @lru_cache(maxsize=16_384)
 def _limits(tokens: tuple[str, ...]) -> frozenset[str]:
-    line, names = " ".join(tokens), set()
+    line = " ".join(tokens)
+    names = set()
     for name, pattern in _LIMITS.items():
         # "No less than" has "less than" in it, so what was found is taken away
-        rest = pattern.sub("", line)
-        if rest != line:
+        remaining = pattern.sub("", line)
+        if remaining != line:
             names.add(name)
-        line = rest
+        line = remaining
     return frozenset(names)

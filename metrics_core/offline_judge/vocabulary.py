@@ -103,15 +103,6 @@ def is_verb(word: str, before: str = "", after: str = "") -> bool:
     return word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 and after in _ARTICLES
 
 
-def verb_places(text: str) -> list[int]:
-    """The positions of the finite verbs of a text, and of the dashes that stand for one.
-
-    >>> verb_places("Amy likes apples")
-    [4]
-    """
-    return [token.start() for token, word, verb in tagged(text) if verb and (word not in DASHES or token.start())]
-
-
 def tagged(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
     """Every token of a text, in lower case, and whether it is a verb or a dash that stands for one.
 
