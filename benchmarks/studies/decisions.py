@@ -80,9 +80,9 @@ def _statistic(pair: ReleasePair, old: Floats, new: Floats) -> RuleStatistic:
 
 
 def _gate(statistic: RuleStatistic) -> str:
-    if statistic.beyond(-MARGIN, 1):
+    if statistic.lies_beyond(-MARGIN, 1):
         return "PASS"
-    return "FAIL" if statistic.beyond(-MARGIN, -1) else "undecided"
+    return "FAIL" if statistic.lies_beyond(-MARGIN, -1) else "undecided"
 
 
 def _people(pair: ReleasePair, old: Floats, new: Floats) -> str:

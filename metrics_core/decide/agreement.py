@@ -88,17 +88,31 @@ def agreement(verdicts: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clust
     >>> round(result.accuracy.value, 3), round(result.kappa.value, 3), round(result.bias.value, 3)
     (0.833, 0.667, 0.167)
     """
-    judged, truth = np.asarray(verdicts, np.float64), np.asarray(labels, np.float64)
+    judged = np.asarray(verdicts, np.float64)
+    truth = np.asarray(labels, np.float64)
     codes = codes_of(clusters, len(judged))
-    same = (judged == truth).astype(np.float64)
+    agrees = (judged == truth).astype(np.float64)
     difference = judged - truth
+    verdict = mean(judged)
+    label = mean(truth)
+
+    # Cohen's chance to agree: both say 1, or both say 0, each at its own rate
+    chance = verdict * label + (1 - verdict) * (1 - label)
+    kappa = None
+    if chance != 1:
+        effects = (judged - verdict) * (2 * label - 1) + (truth - label) * (2 * verdict - 1)
+        kappa = _beyond_chance(agrees, chance, effects, codes)
+    # Gwet's: one of the two guesses, where the verdict is in doubt
+    share = (verdict + label) / 2
+    effects = 2 * (1 - 2 * share) * ((judged + truth) / 2 - share)
+    ac1 = _beyond_chance(agrees, 2 * share * (1 - share), effects, codes)
     return Agreement(
         n=len(judged),
         confusion=confusion(judged, truth),
-        base_rate=mean(truth),
-        accuracy=Estimate(mean(same), proportion_interval(same, codes)),
-        kappa=_kappa(judged, truth, codes),
-        ac1=_ac1(judged, truth, codes),
+        base_rate=label,
+        accuracy=Estimate(mean(agrees), proportion_interval(agrees, codes)),
+        kappa=kappa,
+        ac1=ac1,
         sensitivity=_share(judged, truth == 1, codes),
         specificity=_share(1 - judged, truth == 0, codes),
         bias=Estimate(mean(difference), difference_interval(difference, codes, binary=True)),
@@ -111,7 +125,8 @@ def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
     Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=2)
     """
-    judged, truth = np.asarray(verdicts, np.float64), np.asarray(labels, np.float64)
+    judged = np.asarray(verdicts, np.float64)
+    truth = np.asarray(labels, np.float64)
     counts = np.bincount((2 * (1 - judged) + (1 - truth)).astype(np.intp), minlength=4)
     return Confusion(*(int(count) for count in counts))
 
@@ -124,30 +139,16 @@ def _share(hits: Floats, chosen: npt.NDArray[np.bool_], codes: Codes | None) -> 
     return Estimate(mean(part), proportion_interval(part, None if codes is None else codes[chosen]))
 
 
-def _kappa(judged: Floats, truth: Floats, codes: Codes | None) -> Estimate | None:
-    verdict, label = mean(judged), mean(truth)
-    chance = verdict * label + (1 - verdict) * (1 - label)
-    if chance == 1:
-        return None
-    effects = (judged - verdict) * (2 * label - 1) + (truth - label) * (2 * verdict - 1)
-    return _beyond_chance(judged == truth, chance, effects, codes)
-
-
-def _ac1(judged: Floats, truth: Floats, codes: Codes | None) -> Estimate:
-    share = (mean(judged) + mean(truth)) / 2
-    effects = 2 * (1 - 2 * share) * ((judged + truth) / 2 - share)
-    return _beyond_chance(judged == truth, 2 * share * (1 - share), effects, codes)
-
-
-def _beyond_chance(same: npt.NDArray[np.bool_], chance: float, chance_effects: Floats, codes: Codes | None) -> Estimate:
+def _beyond_chance(agrees: Floats, chance: float, chance_effects: Floats, codes: Codes | None) -> Estimate:
     """(agreement - chance) / (1 - chance), with the delta method over rows.
 
     Args:
+        agrees: (rows,): 1 if verdict and label are equal, else 0.
         chance: agreement by chance, below 1; `chance_effects`: (rows,): the effect of each row on it, times the rows.
     """
-    agreed = mean(same.astype(np.float64))
+    agreed = mean(agrees)
     value = (agreed - chance) / (1 - chance)
-    effects = (same - agreed - (1 - value) * chance_effects) / (1 - chance) / len(same)
+    effects = (agrees - agreed - (1 - value) * chance_effects) / (1 - chance) / len(agrees)
     span = 1 / (1 - chance)
     interval = sum_interval(value, effects, codes, span=span, method="delta-log-t", scale=_LOG)
     return Estimate(value, interval and interval.clipped(-1.0, 1.0))
@@ -190,23 +191,30 @@ def auroc(scores: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = 
     """
     from scipy.stats import rankdata
 
-    marks, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
-    positive, negative = truth == 1, truth == 0
-    ones, zeros = int(positive.sum()), int(negative.sum())
-    if not ones or not zeros:
+    marks = np.asarray(scores, np.float64)
+    truth = np.asarray(labels, np.float64)
+    positive = truth == 1
+    negative = truth == 0
+    n_positive = int(positive.sum())
+    n_negative = int(negative.sum())
+    if not n_positive or not n_negative:
         return None
     ranks = rankdata(marks)
     # For each row, the share of rows with the other label that are ordered correctly (Sun and Xu 2014).
     placed = np.empty(len(marks))
-    placed[positive] = (ranks[positive] - rankdata(marks[positive])) / zeros
-    placed[negative] = 1 - (ranks[negative] - rankdata(marks[negative])) / ones
+    placed[positive] = (ranks[positive] - rankdata(marks[positive])) / n_negative
+    placed[negative] = 1 - (ranks[negative] - rankdata(marks[negative])) / n_positive
     value = mean(placed[positive])
     effects = placed - value
-    effects[positive] /= ones
-    effects[negative] /= zeros
+    effects[positive] /= n_positive
+    effects[negative] /= n_negative
+
+    # Each label has an error of its own, so the rarer one limits what the spread is known from
+    n_units = min(n_positive, n_negative)
     codes = codes_of(clusters, len(marks))
-    least = min(ones, zeros) if codes is None else min(len(np.unique(codes[chosen])) for chosen in (positive, negative))
-    interval = sum_interval(value, effects, codes, span=1.0, method="delong-logit-t", scale=_LOGIT, n=least)
+    if codes is not None:
+        n_units = min(len(np.unique(codes[chosen])) for chosen in (positive, negative))
+    interval = sum_interval(value, effects, codes, span=1.0, method="delong-logit-t", scale=_LOGIT, n=n_units)
     return Estimate(value, interval and interval.clipped(0.0, 1.0))
 
 
@@ -232,35 +240,35 @@ def best_threshold(
     >>> best_threshold([0.2, 0.3, 0.7, 0.9], [0, 0, 1, 1]).value
     0.5
     """
-    marks, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    marks = np.asarray(scores, np.float64)
+    truth = np.asarray(labels, np.float64)
     codes = codes_of(clusters, len(marks))
     order = np.lexsort((truth, marks))
-    marks, truth = marks[order], truth[order]
+    marks = marks[order]
+    truth = truth[order]
     cuts = np.flatnonzero(np.diff(marks)) + 1
     if not cuts.size or truth.min() == truth.max():
         return None
     middles = (marks[cuts - 1] + marks[cuts]) / 2
     kappas = _kappas(np.ones((1, len(marks))), truth, cuts)[0]
     best = int(np.argmax(kappas))
-    resampled = _resampled(None if codes is None else codes[order], truth, cuts, resamples)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(middles[resampled], [tail, 1 - tail])
-    units = len(marks) if codes is None else int(codes.max()) + 1
-    interval = Interval(float(low), float(high), "bootstrap") if units > 1 else None
-    return Threshold(float(middles[best]), interval, float(kappas[best]))
 
-
-def _resampled(codes: Codes | None, truth: Floats, cuts: Codes, resamples: int) -> Codes:
-    """The index of the best cut in each of `resamples` resamples of the rows, or of the clusters."""
+    # The best cut in each resample of the rows, or of the clusters
+    units = len(marks)
+    if codes is not None:
+        units = int(codes.max()) + 1
+        codes = codes[order]
     rng = np.random.default_rng(0)
-    units = len(truth) if codes is None else int(codes.max()) + 1
-    batch = max(1, _CELLS // len(truth))
-    best = []
+    batch = max(1, _CELLS // len(marks))
+    resampled = []
     for start in range(0, resamples, batch):
         rows = rng.multinomial(units, np.full(units, 1 / units), min(batch, resamples - start))
         weights = rows if codes is None else rows[:, codes]
-        best.append(np.argmax(_kappas(weights.astype(np.float64), truth, cuts), axis=1))
-    return np.concatenate(best)
+        resampled.append(np.argmax(_kappas(weights.astype(np.float64), truth, cuts), axis=1))
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(middles[np.concatenate(resampled)], [tail, 1 - tail])
+    interval = Interval(float(low), float(high), "bootstrap") if units > 1 else None
+    return Threshold(float(middles[best]), interval, float(kappas[best]))
 
 
 def _kappas(weights: Floats, truth: Floats, cuts: Codes) -> Floats:

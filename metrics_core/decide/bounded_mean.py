@@ -39,7 +39,9 @@ from .intervals import LEVEL, Interval
 Floats = npt.NDArray[np.float64]
 """One number per row, shape (rows,), or several, shape (rows, numbers)."""
 
-_STEP, _NODES, _ITERATIONS = 0.5, 11, 2
+_STEP = 0.5
+_NODES = 11
+_ITERATIONS = 2
 """The parameters of the integral, with which it is exact to about five digits."""
 
 _CLOSE = 1.1
@@ -51,7 +53,7 @@ _VALUES = 1024
 _SMALLEST = 1e-9
 """A lower bound below this share of the range counts as 0."""
 
-_BEYOND = 2.0
+_RANGE_FACTOR = 2.0
 """The distance of the added unit from the mean, as a multiple of the largest observed distance."""
 
 ENOUGH = 50
@@ -112,7 +114,19 @@ def bounded_mean(
     alpha = (1 - level) / 2
     if math.isinf(high - low):
         low, high = assumed_range(sums, sizes, counts, low=low, high=high)
-    units = _units(sums, sizes, counts, low, high)
+    # The distinct units in order, with values scaled to 0..1; a range of length 0 counts as one of length 1
+    totals, rows, repeats = np.broadcast_arrays(*(np.asarray(column, np.float64) for column in (sums, sizes, counts)))
+    order = np.lexsort((totals, rows))
+    order = order[repeats[order] > 0]
+    totals = totals[order]
+    rows = rows[order]
+    repeats = repeats[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (np.diff(totals) != 0) | (np.diff(rows) != 0)
+    if len(order):
+        repeats = np.add.reduceat(repeats, np.flatnonzero(is_new))
+    scaled = (totals - low * rows) / ((high - low) or 1.0)
+    units = Units(scaled[is_new], rows[is_new], repeats)
     if float(units.counts.sum()) < 2:
         return None
     below, above = _bounds(_rounded(units), alpha)
@@ -127,11 +141,11 @@ def assumed_range(
     *,
     low: float = -math.inf,
     high: float = math.inf,
-    beyond: float = _BEYOND,
+    factor: float = _RANGE_FACTOR,
 ) -> tuple[float, float]:
     """The range to assume for values with an open end: the mean plus and minus a distance, within `low` to `high`.
 
-    The distance is `beyond` times that of the farthest unit from the mean, with fewer than 50 units sqrt(50 / units)
+    The distance is `factor` times that of the farthest unit from the mean, with fewer than 50 units sqrt(50 / units)
     times as much. It is at least the size of the mean, since equal values do not exclude others.
 
     Args:
@@ -140,13 +154,13 @@ def assumed_range(
     >>> assumed_range([1.0, 2.0, 3.0] * 20, low=0.0)
     (0.0, 4.0)
     """
-    totals, rows, many = np.broadcast_arrays(*(np.asarray(part, np.float64) for part in (sums, sizes, counts)))
-    units = Units(totals[many > 0], rows[many > 0], many[many > 0])
+    totals, rows, repeats = np.broadcast_arrays(*(np.asarray(column, np.float64) for column in (sums, sizes, counts)))
+    units = Units(totals[repeats > 0], rows[repeats > 0], repeats[repeats > 0])
     if not len(units.sums):
         return max(low, -1.0), min(high, 1.0)
-    mean, n = units.mean, float(units.counts.sum())
+    mean = units.mean
     farthest = float(np.abs(units.sums / units.sizes - mean).max())
-    distance = max(beyond * math.sqrt(max(1.0, ENOUGH / n)) * farthest, abs(mean))
+    distance = max(factor * math.sqrt(max(1.0, ENOUGH / float(units.counts.sum()))) * farthest, abs(mean))
     return max(low, mean - distance), min(high, mean + distance)
 
 
@@ -187,7 +201,7 @@ def rejects(
     batch = max(1, _CELLS // losses.shape[1])
     for start in range(0, len(values), batch):
         part = slice(start, start + batch)
-        rejected[part] = _not_negative(losses[part], counts, near=alpha)[0] < alpha
+        rejected[part] = _not_negative(losses[part], counts, alpha)[0] < alpha
     return rejected
 
 
@@ -208,18 +222,6 @@ def minimum_clusters(margin: float, alpha: float = (1 - LEVEL) / 2, *, span: flo
     return 1 if margin >= span else max(2, math.ceil(math.log(alpha) / math.log1p(-margin / span)))
 
 
-def _units(sums: npt.ArrayLike, sizes: npt.ArrayLike, counts: npt.ArrayLike, low: float, high: float) -> Units:
-    """The distinct units in order, with values scaled to 0..1; a range of length 0 counts as one of length 1."""
-    totals, rows, many = np.broadcast_arrays(*(np.asarray(part, np.float64) for part in (sums, sizes, counts)))
-    order = np.lexsort((totals, rows))
-    order = order[many[order] > 0]
-    totals, rows, many = totals[order], rows[order], many[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (np.diff(totals) != 0) | (np.diff(rows) != 0)
-    merged = np.add.reduceat(many, np.flatnonzero(first)) if len(order) else many
-    return Units(((totals - low * rows) / ((high - low) or 1.0))[first], rows[first], merged)
-
-
 def _rounded(units: Units) -> Units:
     """Round units to about `_VALUES` values: each is split between its two neighbours, which keeps the mean.
 
@@ -231,15 +233,18 @@ def _rounded(units: Units) -> Units:
     knots = max(16, _VALUES // len(sizes)) // 2
     parts = []
     for index, size in enumerate(sizes):
-        sums, counts = (part[of_size == index] for part in (units.sums, units.counts))
+        sums = units.sums[of_size == index]
+        counts = units.counts[of_size == index]
         if len(sums) > 2 * knots:
+            # Half of the grid at equal distances, half where the values are
             grid = np.unique([np.linspace(sums.min(), sums.max(), knots), np.quantile(sums, np.linspace(0, 1, knots))])
             cell = np.clip(np.searchsorted(grid, sums, side="right") - 1, 0, len(grid) - 2)
             share = (sums - grid[cell]) / (grid[cell + 1] - grid[cell])
-            shared = np.zeros(len(grid))
-            np.add.at(shared, cell, counts * (1 - share))
-            np.add.at(shared, cell + 1, counts * share)
-            sums, counts = grid[shared > 0], shared[shared > 0]
+            counts_on_grid = np.zeros(len(grid))
+            np.add.at(counts_on_grid, cell, counts * (1 - share))
+            np.add.at(counts_on_grid, cell + 1, counts * share)
+            sums = grid[counts_on_grid > 0]
+            counts = counts_on_grid[counts_on_grid > 0]
         parts.append(Units(sums, np.full(len(sums), size), counts))
     return Units(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -249,88 +254,92 @@ def _bounds(units: Units, alpha: float) -> Floats:
     from scipy.special import betaincinv
 
     sums = np.stack([units.sums, units.sizes - units.sums])
-    sizes, counts = np.append(units.sizes, units.sizes.max()), np.append(units.counts, 1.0)
-    many = float(units.counts.sum())
+    sizes = np.append(units.sizes, units.sizes.max())
+    counts = np.append(units.counts, 1.0)
+    n = float(units.counts.sum())
     centre = np.clip(sums @ units.counts / (units.sizes @ units.counts), 0.0, 1.0)
     bounds = np.zeros(2)
     side = np.flatnonzero(centre > _SMALLEST)
     # The bound lies between 0 and the mean. The bound for as many zeros and ones with this mean is a start from below;
     # if all units are zeros and ones, it is the bound itself.
     high = centre[side]
-    lower = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
+    bound = np.clip(betaincinv(n * high, n * (1 - high) + 1, alpha), _SMALLEST, high)
     if (sizes != sizes[0]).any() or (sums.min(axis=0) > 0).any():
         with_worst = np.hstack([sums[side], np.zeros((len(side), 1))])
-        lower = _quantiles(with_worst, sizes, counts, alpha, (np.zeros(len(side)), high), lower, last=1e-8)
-    bounds[side] = np.where(lower > _SMALLEST, lower, 0.0)
+        bound = _quantiles(with_worst, sizes, counts, alpha, start=bound, high=high)
+    bounds[side] = np.where(bound > _SMALLEST, bound, 0.0)
     return bounds
 
 
-def _quantiles(
-    sums: Floats, sizes: Floats, counts: Floats, alpha: float, within: tuple[Floats, Floats], at: Floats, last: float
-) -> Floats:
-    """The value `at` for which the sum of E_i (at sizes_i - sums_i) is at least 0 with probability `alpha`.
+def _quantiles(sums: Floats, sizes: Floats, counts: Floats, alpha: float, *, start: Floats, high: Floats) -> Floats:
+    """The value m for which the sum of E_i (m sizes_i - sums_i) is at least 0 with probability `alpha`.
 
     Args:
         sums: (samples, units); `sizes` and `counts`: (units,).
-        within: (samples,) each: values with a lower and with a higher probability; `at`: (samples,): a start.
-        last: the largest relative step after which to stop; the error is about its square.
+        start: (samples,): where to look first; `high`: values with a higher probability. At 0 it is lower.
 
     Returns:
         (samples,)
     """
-    low, high = within
-    before: tuple[Floats, Floats] | None = None
+    bound = start
+    low = np.zeros(len(start))
+    previous: tuple[Floats, Floats] | None = None
     for _ in range(60):
-        chance, tilt = _not_negative(at[:, None] * sizes - sums, counts, near=alpha)
+        chance, tilt = _not_negative(bound[:, None] * sizes - sums, counts, alpha)
         excess = np.log(np.maximum(chance, 1e-300) / alpha)
-        low, high = np.where(excess < 0, at, low), np.where(excess < 0, high, at)
+        low = np.where(excess < 0, bound, low)
+        high = np.where(excess < 0, high, bound)
         growth = tilt @ (counts * sizes)
-        if before is not None:
+        if previous is not None:
             # The secant is closer than the first order of the growth, unless it consists of rounding errors.
-            secant = (excess - before[1]) / np.where(at == before[0], np.inf, at - before[0])
+            secant = (excess - previous[1]) / np.where(bound == previous[0], np.inf, bound - previous[0])
             growth = np.where((secant > growth / 3) & (secant < growth * 3), secant, growth)
-        before = at, excess
-        following = at - excess / np.maximum(growth, 1e-300)
+        previous = bound, excess
+        following = bound - excess / np.maximum(growth, 1e-300)
         following = np.where((following > low) & (following < high), following, (low + high) / 2)
-        moved, at = np.abs(following - at), following
-        if ((moved <= last * np.abs(at)) | (np.abs(high) <= _SMALLEST)).all():
+        step = np.abs(following - bound)
+        bound = following
+        # The error is about the square of the last step
+        if ((step <= 1e-8 * np.abs(bound)) | (np.abs(high) <= _SMALLEST)).all():
             break
-    return at
+    return bound
 
 
-def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, Floats]:
+def _not_negative(losses: Floats, counts: Floats, alpha: float) -> tuple[Floats, Floats]:
     """The probability that sum of E_i loss_i is at least 0, E_i independent, gamma distributed of shape counts_i.
 
     Returned as 1 if the mean is 0 or more: it is then at least 1 / e (Gruenbaum 1960), more than any alpha.
 
     Args:
         losses: (samples, units), of which at least one is above 0; `counts`: (units,).
-        near: the value to compare with: the result is exact within 10 % of it, and within 5 % elsewhere.
+        alpha: the value to compare with: the result is exact within 10 % of it, and within 5 % elsewhere.
 
     Returns:
         (samples,), and approximately the growth of its logarithm with each loss, per count: (samples, units).
     """
     from scipy.special import ndtr
 
-    chances, growth = np.where(losses @ counts < 0, 0.0, 1.0), np.zeros(losses.shape)
+    chances = np.where(losses @ counts < 0, 0.0, 1.0)
+    growth = np.zeros(losses.shape)
     top = losses.max(axis=1)
-    open_ = np.flatnonzero((chances == 0) & (top > 0))
+    samples = np.flatnonzero((chances == 0) & (top > 0))
     # On the scale of the largest loss the saddle point lies between 0 and 1.
-    scaled = losses[open_] / top[open_, None]
+    scaled = losses[samples] / top[samples, None]
     saddle = _saddle(scaled, counts)
     factors = 1 - saddle[:, None] * scaled
     tilted = scaled / factors
-    growth[open_] = (saddle / top[open_])[:, None] / factors
+    growth[samples] = (saddle / top[samples])[:, None] / factors
     logs = np.log(factors) @ counts
     reach = 1 / np.sqrt((tilted * tilted) @ counts)
     # Lugannani and Rice (1980).
     root = np.sqrt(2 * np.maximum(logs, 5e-5))
     rough = ndtr(-root) + np.exp(-logs) / math.sqrt(2 * math.pi) * (reach / saddle - 1 / root)
-    chances[open_] = np.where(root > 0.01, rough, 0.5)
-    exact = (root > 0.5) & (rough < near * _CLOSE) & (rough > near / _CLOSE)
-    open_, saddle, tilted, logs, reach = (part[exact] for part in (open_, saddle, tilted, logs, reach))
-    if open_.size:
-        chances[open_] = np.exp(-logs) * _descent(saddle, tilted, counts, reach)
+    chances[samples] = np.where(root > 0.01, rough, 0.5)
+    # The integral only where it could change the answer
+    exact = (root > 0.5) & (rough < alpha * _CLOSE) & (rough > alpha / _CLOSE)
+    if exact.any():
+        integral = _descent(saddle[exact], tilted[exact], counts, reach[exact])
+        chances[samples[exact]] = np.exp(-logs[exact]) * integral
     return chances, growth
 
 
@@ -341,32 +350,36 @@ def _descent(saddle: Floats, tilted: Floats, counts: Floats, reach: Floats) -> F
     real, so nothing is in the way. The trapezoidal rule in v converges exponentially.
     """
     integral = np.zeros(len(saddle))
-    offset, speed = np.zeros(len(saddle), np.complex128), 1j * reach
-    before = 0.0
-    for v in (np.arange(_NODES) + 0.5) * _STEP:
-        offset = offset + speed * (v - before)
+    offset = np.zeros(len(saddle), np.complex128)
+    speed = 1j * reach
+    previous = 0.0
+    for node in (np.arange(_NODES) + 0.5) * _STEP:
+        offset = offset + speed * (node - previous)
         for _ in range(_ITERATIONS):
             factors = 1 - offset[:, None] * tilted
             slope = (tilted / factors) @ counts
-            offset = offset - (v * v / 2 - np.log(factors) @ counts) / slope
-        speed = -v / ((tilted / (1 - offset[:, None] * tilted)) @ counts)
-        integral += math.exp(-v * v / 2) * (speed / (saddle + offset)).imag
-        before = v
+            offset = offset - (node * node / 2 - np.log(factors) @ counts) / slope
+        speed = -node / ((tilted / (1 - offset[:, None] * tilted)) @ counts)
+        integral += math.exp(-node * node / 2) * (speed / (saddle + offset)).imag
+        previous = node
     return integral * _STEP / np.pi
 
 
 def _saddle(losses: Floats, counts: Floats) -> Floats:
     """The root s of the sum of counts_i loss_i / (1 - s loss_i) for each sample, by a bracketed Newton method."""
-    low, high = np.zeros(len(losses)), np.ones(len(losses))
+    low = np.zeros(len(losses))
+    high = np.ones(len(losses))
     # The first Newton step from 0, unless it is too long.
-    at: Floats = np.minimum(0.5, -(losses @ counts) / ((losses * losses) @ counts))
+    root: Floats = np.minimum(0.5, -(losses @ counts) / ((losses * losses) @ counts))
     for _ in range(100):
-        tilted = losses / (1 - at[:, None] * losses)
-        slope, curve = tilted @ counts, (tilted * tilted) @ counts
-        low, high = np.where(slope < 0, at, low), np.where(slope < 0, high, at)
-        step = at - slope / curve
-        following = np.where((step > low) & (step < high), step, (low + high) / 2)
-        moved, at = np.abs(following - at), following
-        if (moved <= 1e-9 * at).all():
+        tilted = losses / (1 - root[:, None] * losses)
+        slope = tilted @ counts
+        low = np.where(slope < 0, root, low)
+        high = np.where(slope < 0, high, root)
+        following = root - slope / ((tilted * tilted) @ counts)
+        following = np.where((following > low) & (following < high), following, (low + high) / 2)
+        step = np.abs(following - root)
+        root = following
+        if (step <= 1e-9 * root).all():
             break
-    return at
+    return root

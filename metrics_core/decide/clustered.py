@@ -45,11 +45,13 @@ def codes_of(clusters: Clusters, n: int) -> Codes | None:
     """
     if clusters is None:
         return None
-    seen: dict[Hashable, int] = {}
-    # A row without a cluster gets a name that no cluster can have, since it is a shorter tuple.
-    names = [(row,) if cluster is None else ("cluster", cluster) for row, cluster in enumerate(clusters)]
-    codes = [seen.setdefault(name, len(seen)) for name in names]
-    return None if len(seen) == n else np.array(codes, np.intp)
+    code_of: dict[Hashable, int] = {}
+    codes = []
+    for row, cluster in enumerate(clusters):
+        # A row without a cluster gets a name that no cluster can have, since it is a shorter tuple.
+        name = (row,) if cluster is None else ("cluster", cluster)
+        codes.append(code_of.setdefault(name, len(code_of)))
+    return None if len(code_of) == n else np.array(codes, np.intp)
 
 
 def dependent_samples(
@@ -78,32 +80,36 @@ def dependent_samples(
     (True, 1)
     """
     clustered = columns["clustered"].astype(bool)
-    codes, notes = columns["cluster"].astype(np.int64), []
+    codes = columns["cluster"].astype(np.int64)
+    notes = []
     sides = [
         (np.asarray(columns[f"{side}_cluster"]), columns[f"in_{side}_cluster"].astype(bool)) for side in ("old", "new")
     ]
-    both = sides[0][1] & sides[1][1]
-    if (sides[0][0][both] != sides[1][0][both]).any():
+
+    # Clusters that the two data sets form differently
+    in_both = sides[0][1] & sides[1][1]
+    pairs = np.stack([cluster[in_both] for cluster, _ in sides], axis=1)
+    if (pairs[:, 0] != pairs[:, 1]).any():
         codes = _connected(sides)
-        n_old, n_new, n_pairs = (
-            len(np.unique(part, axis=0))
-            for part in (*(side[both] for side, _ in sides), np.stack([side[both] for side, _ in sides], axis=1))
-        )
-        if not n_old == n_new == n_pairs:
+        n_old, n_new = (len(np.unique(clusters)) for clusters in pairs.T)
+        if not n_old == n_new == len(np.unique(pairs, axis=0)):
             notes.append(
-                f"The {both.sum():,} samples with a cluster in both data sets are in {n_old:,} clusters with {old} and "
-                f"in {n_new:,} with {new}. Samples that are in one cluster with either count as dependent, which makes "
-                f"{len(np.unique(codes[both])):,}."
+                f"The {in_both.sum():,} samples with a cluster in both data sets are in {n_old:,} clusters with {old} "
+                f"and in {n_new:,} with {new}. Samples that are in one cluster with either count as dependent, which "
+                f"makes {len(np.unique(codes[in_both])):,}."
             )
+
+    # Copies among the other samples
     copies = columns["copies"]
-    _, first, group, counts = np.unique(copies[~clustered], return_index=True, return_inverse=True, return_counts=True)
+    _, index, group, counts = np.unique(copies[~clustered], return_index=True, return_inverse=True, return_counts=True)
     if (counts * (counts - 1.0)).sum() > _LEAST_DEPENDENCE * len(copies):
-        codes[~clustered] = codes.max(initial=0) + 1 + first[group]
-        n, several = int(counts[counts > 1].sum()), int((counts > 1).sum())
+        codes[~clustered] = codes.max(initial=0) + 1 + index[group]
+        n_groups = int((counts > 1).sum())
+        groups = "1 cluster" if n_groups == 1 else f"{n_groups:,} clusters"
         notes.append(
-            f"{n:,} samples have the same question and the same answers as another one: these copies are "
-            f"{several:,} cluster{'' if several == 1 else 's'}, which count as one sample each. If they are different "
-            "questions, name each in a column `cluster` (--map cluster=COLUMN)."
+            f"{int(counts[counts > 1].sum()):,} samples have the same question and the same answers as another one: "
+            f"these copies are {groups}, which count as one sample each. If they are different questions, name each "
+            "in a column `cluster` (--map cluster=COLUMN)."
         )
         clustered = np.ones(len(copies), bool)
     return codes if clustered.any() else None, tuple(notes)
@@ -115,10 +121,11 @@ def _connected(sides: Sequence[tuple[npt.NDArray[np.uint64], Mask]]) -> npt.NDAr
     from scipy.sparse.csgraph import connected_components
 
     n = n_nodes = len(sides[0][1])
-    rows, nodes = [], []
-    for cluster, known in sides:
-        names, code = np.unique(cluster[known], return_inverse=True)
-        rows.append(np.flatnonzero(known))
+    rows = []
+    nodes = []
+    for cluster, has_cluster in sides:
+        names, code = np.unique(cluster[has_cluster], return_inverse=True)
+        rows.append(np.flatnonzero(has_cluster))
         nodes.append(n_nodes + code)
         n_nodes += len(names)
     edges = np.concatenate(rows), np.concatenate(nodes)
@@ -218,12 +225,13 @@ def sum_interval(
     n = len(sums) if n is None else n
     if n < 2:
         return None
-    squares = math.fsum((sums * sums).tolist())
     name = method if codes is None else f"cluster-{method}"
+    squares = math.fsum((sums * sums).tolist())
     margin = t_quantile(LEVEL, n - 1) * math.sqrt(n / (n - 1) * squares)
     carriers = _carriers(sums, squares, span / len(effects))
     if scale is not None and carriers:
-        centre, reach = scale.forward(value), margin * scale.slope(value)
+        centre = scale.forward(value)
+        reach = margin * scale.slope(value)
         return Interval(scale.back(centre - reach), scale.back(centre + reach), name)
     plain = Interval(value - margin, value + margin, name)
     if carriers >= _fewest(n):
@@ -249,9 +257,9 @@ def _fewest(units: int) -> float:
     return min(normal_quantile(LEVEL) ** 2, units / 4)
 
 
-def _carriers(sums: Floats, squares: float, most: float) -> float:
-    """The number of effects that carry the error; 0 if they are rounding errors beside `most`, the largest."""
-    if squares <= (1e-10 * most) ** 2:
+def _carriers(sums: Floats, squares: float, largest: float) -> float:
+    """The number of effects that carry the error; 0 if they are rounding errors beside the `largest` possible one."""
+    if squares <= (1e-10 * largest) ** 2:
         return 0.0
     # Scaled first: fourth powers of small effects may underflow.
     return 1 / float(np.sum((sums * sums / squares) ** 2))
@@ -301,5 +309,7 @@ def design_effect(values: Floats, codes: Codes | None) -> float:
     if codes is None or not spread:
         return 1.0
     sums = unit_sums(values - mean(values), codes)
-    n, count = len(values), len(sums)
-    return float(sums @ sums) * count / (count - 1) / (n * spread * spread) if count > 1 else 1.0
+    n_clusters = len(sums)
+    if n_clusters < 2:
+        return 1.0
+    return float(sums @ sums) * n_clusters / (n_clusters - 1) / (len(values) * spread * spread)

@@ -153,11 +153,11 @@ class PairedScores:
             return None
         old, new = self.labels
         answered = ~np.any([np.zeros(len(old), bool), *self.unanswered.values()], axis=0)
-        known = np.isfinite(old) & (np.isfinite(new) | ~answered) & self._unchanged()
-        unanswered = {reason: mask & known for reason, mask in self.unanswered.items()}
+        labelled = np.isfinite(old) & (np.isfinite(new) | ~answered) & self._unchanged()
+        unanswered = {reason: mask & labelled for reason, mask in self.unanswered.items()}
         return PairedScores(
-            np.where(known, old, np.nan),
-            np.where(known & answered, new, np.nan),
+            np.where(labelled, old, np.nan),
+            np.where(labelled & answered, new, np.nan),
             binary=True,
             unanswered=unanswered,
             changed=self.changed,
@@ -166,9 +166,10 @@ class PairedScores:
     def filled(self, unmeasured: float) -> Floats:
         """The scores of the new release, with `low` for missing answers and `unmeasured` for unscored ones."""
         new = self.new.copy()
-        for masks, value in ((self.unanswered, self.low), (self.unmeasured, unmeasured)):
-            for mask in masks.values():
-                new[mask] = value
+        for mask in self.unanswered.values():
+            new[mask] = self.low
+        for mask in self.unmeasured.values():
+            new[mask] = unmeasured
         return new
 
     def comparable(self) -> Mask:
@@ -326,19 +327,20 @@ class RuleStatistic:
             return proportion_interval(self.changes, self.codes, level)
         return mean_interval(self.changes, self.codes, low=self.bounds[0], high=self.bounds[1], level=level)
 
-    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+    def lies_beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1).
 
         This equals a comparison with the end of the interval, and is much faster than finding it.
         """
         if self._is_one_unit:
             return False
-        if self.binary and self.codes is None:
-            if self.means and not self.counts:
-                better, worse = int((sign * self.changes > 0).sum()), int((sign * self.changes < 0).sum())
-                return bool(proportions_above(better, worse, self.n, sign * floor, level))
-            return _lies_beyond(self.interval(level), floor, sign)
-        return _mean_beyond(self.changes, self.codes, self.bounds, floor, sign, level)
+        if not self.binary or self.codes is not None:
+            return _mean_beyond(self.changes, self.codes, self.bounds, floor=floor, sign=sign, level=level)
+        if not self.means or self.counts:
+            return _interval_beyond(self.interval(level), floor, sign)
+        n_better = int((sign * self.changes > 0).sum())
+        n_worse = int((sign * self.changes < 0).sum())
+        return bool(proportions_above(n_better, n_worse, self.n, sign * floor, level=level))
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
@@ -375,9 +377,9 @@ class CorrectedStatistic(RuleStatistic):
         """The interval of the difference in labels, valid whatever errors the scores have."""
         return self.estimate(level).interval
 
-    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+    def lies_beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
-        return _lies_beyond(self.interval(level), floor, sign)
+        return _interval_beyond(self.interval(level), floor, sign)
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many labels would lift the interval above `floor` with a power of 80 % if `mean` were true."""
@@ -399,42 +401,45 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
     """
     column = column.as_predictions()
     people = column.by_people()
-    alone = None if people is None else statistic_of(people, clusters, difference=True)
-    if people is None or alone is None:
+    if people is None:
+        return None
+    labels_only = statistic_of(people, clusters, difference=True)
+    if labels_only is None:
         return None
     scores = statistic_of(column, clusters, difference=True)
-    filled = column.filled(column.low)
-    rows = np.isfinite(filled) & column.comparable()
-    labelled = np.isfinite(people.filled(0.0)) & rows
+    new_scores = column.filled(column.low)
+    new_labels = people.filled(0.0)
+    rows = np.isfinite(new_scores) & column.comparable()
+    labelled = np.isfinite(new_labels) & rows
     if scores is None or not labelled.any() or (labelled.sum() == rows.sum() and column.draw is None):
-        return replace(alone, n_labelled=alone.n, judged=scores.value if scores else None)
-    span = column.high - column.low
-    old, new = ((side[rows] - column.low) / span for side in (column.old, filled))
-    old_truth, new_truth = (np.where(labelled, side, np.nan)[rows] for side in (people.old, people.filled(0.0)))
+        return replace(labels_only, n_labelled=labels_only.n, judged=scores.value if scores else None)
+
+    # Some samples have no label, or labels are analysed several times: the scores, from 0 to 1, predict them
+    n_labelled = int(labelled.sum())
     draw = column.draw
     if draw:
+        n_labelled = int((labelled & draw.drawn).sum())
         draw = replace(draw, chances=draw.chances[rows], drawn=draw.drawn[rows])
-    n_labelled = int((labelled[rows] & draw.drawn).sum()) if draw else int(labelled.sum())
+    span = column.high - column.low
     statistic = CorrectedStatistic(
-        0.0, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
-        scores.unanswered, n_changed=scores.n_changed, n_labelled=n_labelled, judged=scores.value,
-        scores=(old, new), labels=(old_truth, new_truth), draw=draw,
-    )  # fmt: skip
-    return replace(statistic, value=statistic.estimate().value)
-
-
-def statistic_of_counts(old: Count, new: Count) -> RuleStatistic:
-    """The difference new - old of the shares of right answers to different questions.
-
-    >>> statistic = statistic_of_counts((41, 50), (47, 50))
-    >>> round(statistic.value, 2), statistic.beyond(-0.05, 1)
-    (0.12, True)
-    """
-    old_share, new_share = old[0] / old[1], new[0] / new[1]
-    n = old[1] + new[1]
-    return RuleStatistic(
-        new_share - old_share, n, np.zeros(0), None, True, 0.0, 1.0, (old_share, new_share), counts=(old, new)
+        value=0.0,
+        n=scores.n,
+        changes=scores.changes,
+        codes=scores.codes,
+        binary=False,
+        low=0.0,
+        high=1.0,
+        means=labels_only.means,
+        n_clusters=scores.n_clusters,
+        unanswered=scores.unanswered,
+        n_changed=scores.n_changed,
+        n_labelled=n_labelled,
+        judged=scores.value,
+        scores=((column.old[rows] - column.low) / span, (new_scores[rows] - column.low) / span),
+        labels=(np.where(labelled, people.old, np.nan)[rows], np.where(labelled, new_labels, np.nan)[rows]),
+        draw=draw,
     )
+    return replace(statistic, value=statistic.estimate().value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +452,7 @@ class PercentileStatistic(RuleStatistic):
     >>> seconds = -np.arange(1.0, 101.0)
     >>> column = PairedScores(seconds, seconds, binary=False, limits=(-np.inf, 0.0))
     >>> p90 = statistic_of(column, None, difference=False, share=0.9)
-    >>> p90.value, p90.interval(), p90.beyond(-97.0, 1), p90.beyond(-95.0, 1)
+    >>> p90.value, p90.interval(), p90.lies_beyond(-97.0, 1), p90.lies_beyond(-95.0, 1)
     (-90.0, Interval(low=-96.0, high=-84.0, method='percentile'), True, False)
     """
 
@@ -458,16 +463,20 @@ class PercentileStatistic(RuleStatistic):
         if self._is_one_unit:
             return None
         values = np.unique(self.changes)
-        above = bisect_left(values, True, key=lambda floor: not self.beyond(floor, 1, level))
-        below = bisect_left(values, True, key=lambda floor: self.beyond(np.nextafter(floor, np.inf), -1, level))
-        low = float(values[above - 1]) if above else -math.inf
-        return Interval(low, float(values[below]) if below < len(values) else math.inf, "percentile")
+        # The last floor that it lies above, and the first one that it lies below
+        n_above = bisect_left(values, True, key=lambda floor: not self.lies_beyond(floor, 1, level))
+        n_not_below = bisect_left(
+            values, True, key=lambda floor: self.lies_beyond(np.nextafter(floor, np.inf), -1, level)
+        )
+        low = float(values[n_above - 1]) if n_above else -math.inf
+        high = float(values[n_not_below]) if n_not_below < len(values) else math.inf
+        return Interval(low, high, "percentile")
 
-    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+    def lies_beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
         if self._is_one_unit:
             return False
-        return _lies_beyond(proportion_interval(self._reaching(floor), self.codes, level), self.share, sign)
+        return _interval_beyond(proportion_interval(self._reaching(floor), self.codes, level), self.share, sign)
 
     def _reaching(self, floor: float) -> Floats:
         """1 for each score that reaches a floor, else 0."""
@@ -492,7 +501,7 @@ class RelativeStatistic(RuleStatistic):
     >>> statistic = statistic_of(column, None, difference=True, relative=True)
     >>> round(statistic.value, 3), [round(end, 3) for end in statistic.interval()[:2]]
     (-0.05, [-0.062, -0.038])
-    >>> statistic.beyond(-0.1, 1), statistic.beyond(-0.02, -1)
+    >>> statistic.lies_beyond(-0.1, 1), statistic.lies_beyond(-0.02, -1)
     (True, True)
     """
 
@@ -506,29 +515,35 @@ class RelativeStatistic(RuleStatistic):
 
     def _end(self, sign: int, level: float) -> float:
         """The end of the interval below (`sign` 1) or above the value, found by halving; infinite if there is none."""
-        inside, outside = self.value, self.value - sign * 1e-3
-        while not self.beyond(outside, sign, level):
-            inside, outside = outside, self.value + 2 * (outside - self.value)
+        inside = self.value
+        outside = self.value - sign * 1e-3
+        while not self.lies_beyond(outside, sign, level):
+            inside = outside
+            outside = self.value + 2 * (outside - self.value)
             if abs(outside) > _LARGEST_RATIO:
                 return -sign * math.inf
         while abs(outside - inside) > 1e-6:
             middle = (inside + outside) / 2
-            inside, outside = (inside, middle) if self.beyond(middle, sign, level) else (middle, outside)
+            if self.lies_beyond(middle, sign, level):
+                outside = middle
+            else:
+                inside = middle
         return inside
 
-    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+    def lies_beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
         if self._is_one_unit:
             return False
         old, new = self.scores
         changes = new - (1 - floor) * old
         bounds = change_range(changes, self.codes, span=math.inf, usual=mean(old))
-        return _mean_beyond(changes, self.codes, bounds, 0.0, sign, level)
+        return _mean_beyond(changes, self.codes, bounds, floor=0.0, sign=sign, level=level)
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
         old, new = self.scores
-        changes, usual = new - (1 - floor) * old, -float(old.mean())
+        changes = new - (1 - floor) * old
+        usual = -float(old.mean())
         bounds = change_range(changes, self.codes, span=math.inf, usual=usual)
         return needed_to_pass(changes, self.codes, 0.0, (mean - floor) * usual, binary=False, bounds=bounds)
 
@@ -538,8 +553,9 @@ _LARGEST_RATIO = 1e3
 
 
 def _mean_beyond(
-    changes: Floats, codes: Codes | None, bounds: tuple[float, float], floor: float, sign: int, level: float
+    changes: Floats, codes: Codes | None, bounds: tuple[float, float], *, floor: float, sign: int, level: float
 ) -> bool:
+    """Whether the interval of a mean lies above `floor` (`sign` 1), or below it (-1)."""
     low, high = sorted(sign * end for end in bounds)
     sizes = 1.0 if codes is None else np.bincount(codes).astype(np.float64)
     sums = sign * unit_sums(changes, codes)
@@ -568,69 +584,79 @@ def statistic_of(
     >>> statistic_of(PairedScores(nothing, nothing, binary=True), None, difference=True) is None
     True
     """
-    unmeasured_as, old_as = (column.high, column.low) if best else (column.low, column.high)
-    new, unmeasured_old = column.filled(unmeasured_as), column.unmeasured_old
-    column = column.with_old(old_as)
-    known = np.isfinite(new) & column.comparable() if difference else np.isfinite(new)
-    if not known.any():
+    # The samples with a number, and their clusters; those of one row each are independent rows
+    unmeasured_as = column.high if best else column.low
+    new = column.filled(unmeasured_as)
+    unmeasured_old = column.unmeasured_old
+    column = column.with_old(column.low if best else column.high)
+    rows = np.isfinite(new)
+    if difference:
+        rows &= column.comparable()
+    if not rows.any():
         return None
-    codes = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1]
-    # Clusters of one row each are independent rows.
-    n_clusters = None if codes is None or int(codes.max()) + 1 == len(codes) else int(codes.max()) + 1
-    scores, old = new[known], column.old[known]
-    left_out = np.zeros(1, np.int64) if column.left_out is None else column.left_out[known]
-    codes = None if n_clusters is None else codes
-    both = (mean(old), mean(scores)) if difference else None
-    changes = scores - old if difference else scores
+    codes = None if clusters is None else np.unique(clusters[rows], return_inverse=True)[1]
+    n_clusters = None if codes is None else int(codes.max()) + 1
+    if n_clusters == rows.sum():
+        codes = n_clusters = None
+
+    # The value, and the range of what it is the mean of
+    scores = new[rows]
+    changes = scores
+    means = None
+    bounds = column.low, column.high
+    n_changed = n_unmeasured_old = 0
+    if difference:
+        old = column.old[rows]
+        changes = scores - old
+        means = mean(old), mean(scores)
+        span = math.inf if column.limits else column.high - column.low
+        bounds = change_range(changes, codes, span=span, usual=means[0])
+        if column.changed is not None:
+            n_changed = int((column.changed & np.isfinite(column.old)).sum())
+        if unmeasured_old is not None:
+            n_unmeasured_old = int((unmeasured_old & rows).sum())
+    elif column.limits:
+        low, high = column.limits
+        bounds = assumed_range(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), low=low, high=high)
     kind: Callable[..., RuleStatistic] = RuleStatistic
     value = mean(changes)
     if share is not None:
-        kind, value = partial(PercentileStatistic, share=share), _reached(scores, share)
-    elif relative and both:
-        if not both[0]:
+        kind = partial(PercentileStatistic, share=share)
+        value = float(np.sort(scores)[::-1][math.ceil(round(share * len(scores), 9)) - 1])
+    elif relative and means:
+        if not means[0]:
             return None
-        kind, value = partial(RelativeStatistic, scores=(old, scores)), 1 - both[1] / both[0]
+        kind = partial(RelativeStatistic, scores=(old, scores))
+        value = 1 - means[1] / means[0]
+    left_out = np.zeros(1, np.int64) if column.left_out is None else column.left_out[rows]
     return kind(
-        value,
-        len(changes),
-        changes,
-        codes,
-        column.binary,
-        column.low,
-        column.high,
-        both,
-        n_clusters,
-        _counts(column.unanswered, known),
-        _counts(column.unmeasured, known),
-        unmeasured_as,
-        int((unmeasured_old & known).sum()) if difference and unmeasured_old is not None else 0,
-        int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
-        (int(left_out.sum()), int((left_out > 0).sum())),
-        bounds=_range_of(column, changes, codes, both),
+        value=value,
+        n=len(changes),
+        changes=changes,
+        codes=codes,
+        binary=column.binary,
+        low=column.low,
+        high=column.high,
+        means=means,
+        n_clusters=n_clusters,
+        unanswered=_count_masks(column.unanswered, rows),
+        unmeasured=_count_masks(column.unmeasured, rows),
+        unmeasured_as=unmeasured_as,
+        unmeasured_old=n_unmeasured_old,
+        n_changed=n_changed,
+        left_out=(int(left_out.sum()), int((left_out > 0).sum())),
+        bounds=bounds,
     )
 
 
-def _reached(scores: Floats, share: float) -> float:
-    """The largest number that a share of the scores reach."""
-    return float(np.sort(scores)[::-1][math.ceil(round(share * len(scores), 9)) - 1])
+def _interval_beyond(interval: Interval | None, floor: float, sign: int) -> bool:
+    """Whether an interval lies above `floor` (`sign` 1), or below it (-1); not without an interval."""
+    if interval is None:
+        return False
+    return interval.low > floor if sign > 0 else interval.high < floor
 
 
-def _range_of(
-    column: PairedScores, changes: Floats, codes: Codes | None, means: tuple[float, float] | None
-) -> tuple[float, float]:
-    """The lowest and the highest value that a change, or a score, can have, or is assumed to have."""
-    if means:
-        span = math.inf if column.limits else column.high - column.low
-        return change_range(changes, codes, span=span, usual=means[0])
-    if column.limits:
-        low, high = column.limits
-        return assumed_range(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), low=low, high=high)
-    return column.low, column.high
-
-
-def _lies_beyond(interval: Interval | None, floor: float, sign: int) -> bool:
-    return interval is not None and (interval.low > floor if sign > 0 else interval.high < floor)
-
-
-def _counts(masks: Mapping[str, Mask], known: Mask) -> dict[str, int]:
-    return {reason: n for reason, mask in masks.items() if (n := int((mask & known).sum()))}
+def _count_masks(masks: Mapping[str, Mask], rows: Mask) -> dict[str, int]:
+    """The number of `rows` in each mask that has any."""
+    counts = {reason: int((mask & rows).sum()) for reason, mask in masks.items()}
+    return {reason: n for reason, n in counts.items() if n}

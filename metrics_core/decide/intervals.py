@@ -84,8 +84,12 @@ def of_all_rows(
         return None, None
     if interval is None:
         interval = Interval(mean, mean, "none")
-    ends = (round(coverage * interval.low + missing * low, 12), round(coverage * interval.high + missing * high, 12))
-    return (None if coverage < LEAST_COVERAGE else mean), Interval(*ends, f"{interval.method}+missing")
+    wider = Interval(
+        round(coverage * interval.low + missing * low, 12),
+        round(coverage * interval.high + missing * high, 12),
+        f"{interval.method}+missing",
+    )
+    return (None if coverage < LEAST_COVERAGE else mean), wider
 
 
 def percent(level: float) -> str:
@@ -96,7 +100,9 @@ def percent(level: float) -> str:
     """
     digits = max(0, 1 - math.floor(math.log10(100 * (1 - level))))
     text = f"{100 * level:.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    if digits:
+        text = text.rstrip("0").rstrip(".")
+    return f"{text} %"
 
 
 def decimals(value: float, *limits: float) -> int:
@@ -105,8 +111,12 @@ def decimals(value: float, *limits: float) -> int:
     >>> decimals(0.0123, 0.0), decimals(0.0001, 0.0), decimals(-0.01996, 0.0, -0.02), decimals(0.0, 0.0)
     (3, 4, 5, 3)
     """
-    apart = [limit for limit in limits if abs(limit - value) >= 0.5e-6]
-    return next((n for n in range(3, 6) if all(round(value, n) != round(limit, n) for limit in apart)), 6)
+    # Nearer ones count as equal, because six decimals would not show the difference either
+    unequal = [limit for limit in limits if abs(limit - value) >= 0.5e-6]
+    for n in range(3, 6):
+        if round(value, n) not in [round(limit, n) for limit in unequal]:
+            return n
+    return 6
 
 
 def clopper_pearson(successes: float, n: float, level: float = LEVEL) -> Interval | None:
@@ -170,7 +180,7 @@ def unpaired_proportions(old: Count, new: Count, level: float = LEVEL) -> Interv
     [-0.031, 0.272]
     """
     level = 1 - _TAIL_OF_EACH * (1 - level)
-    estimates = [Estimate(right / n, clopper_pearson(right, n, level)) for right, n in (new, old)]
+    estimates = [Estimate(successes / n, clopper_pearson(successes, n, level)) for successes, n in (new, old)]
     return independent_difference(*estimates)
 
 
@@ -221,21 +231,29 @@ def bootstrap(
     groups = len(stats)
     if groups < 2:
         return None
-    rng, tail = np.random.default_rng(seed), (1 - level) / 2
+    rng = np.random.default_rng(seed)
+    tail = (1 - level) / 2
     draws = max(resamples, math.ceil(_LEAST_IN_TAIL / tail))
     worst, best = statistic.extremes(stats.mean(axis=0))
-    low, high = np.empty(draws), np.empty(draws)
+    low = np.empty(draws)
+    high = np.empty(draws)
+    # In batches, so that memory does not grow with the groups
     batch = max(1, _CELLS // groups)
     for start in range(0, draws, batch):
         part = slice(start, min(start + batch, draws))
         weights = rng.standard_exponential((part.stop - start, groups + 1))
         weights *= groups / weights.sum(axis=1, keepdims=True)
-        totals, added = weights[:, :-1] @ stats, weights[:, -1:]
+        totals = weights[:, :-1] @ stats
+        added = weights[:, -1:]
         low[part] = statistic.value(totals + added * worst)
         high[part] = statistic.value(totals + added * best)
+    # The interval contains what was observed
     observed = float(statistic.value(stats.sum(axis=0)))
-    ends = min(observed, float(np.quantile(low, tail))), max(observed, float(np.quantile(high, 1 - tail)))
-    return Interval(*ends, "bounded-bootstrap")
+    return Interval(
+        min(observed, float(np.quantile(low, tail))),
+        max(observed, float(np.quantile(high, 1 - tail))),
+        "bounded-bootstrap",
+    )
 
 
 _LEAST_IN_TAIL = 25
@@ -262,9 +280,11 @@ def tango(fixed: int, broken: int, n: int, level: float = LEVEL) -> Interval | N
         return None
     from scipy.optimize import brentq
 
-    observed, z = (fixed - broken) / n, normal_quantile(level)
+    observed = (fixed - broken) / n
+    z = normal_quantile(level)
     # If all rows changed in the same direction, or none did, the observed difference is a root too, but not the end.
     low = -1.0 if broken == n else brentq(_tango, -1.0, observed - 1e-9, args=(fixed, broken, n, z), xtol=1e-12)
+    # The upper end is minus the lower end for the releases in the other order
     high = -1.0 if fixed == n else brentq(_tango, -1.0, -observed - 1e-9, args=(broken, fixed, n, z), xtol=1e-12)
     return Interval(float(low), -float(high), "tango")
 
@@ -274,8 +294,9 @@ def _tango(difference: Any, fixed: Any, broken: Any, n: Any, z: float) -> Any:
     import numpy as np
 
     # The likeliest share of broken rows, given the difference: the larger root of a quadratic.
-    b = (2 * n - fixed + broken) * difference - fixed - broken
-    share = (np.sqrt(np.maximum(0.0, b * b + 8 * n * broken * difference * (1 - difference))) - b) / (4 * n)
+    linear = (2 * n - fixed + broken) * difference - fixed - broken
+    root = np.sqrt(np.maximum(0.0, linear * linear + 8 * n * broken * difference * (1 - difference)))
+    share = (root - linear) / (4 * n)
     variance = 2 * share + difference * (1 - difference)
     return fixed - broken - difference * n - z * np.sqrt(np.maximum(0.0, n * variance))
 
@@ -298,7 +319,8 @@ def paired_proportions(fixed: int, broken: int, n: int, level: float = LEVEL) ->
     score = tango(fixed, broken, n, level)
     if score is None:
         return None
-    low, high = float(_mover(fixed, broken, n, level)), -float(_mover(broken, fixed, n, level))
+    low = float(_mover(fixed, broken, n, level))
+    high = -float(_mover(broken, fixed, n, level))
     return Interval(max(-1.0, min(score.low, low)), min(1.0, max(score.high, high)), "tango-mover")
 
 
@@ -308,9 +330,10 @@ def _mover(fixed: Any, broken: Any, n: Any, level: float) -> Any:
     from scipy.special import betaincinv
 
     tail = (1 - level) / 2
-    least = np.where(fixed > 0, betaincinv(np.maximum(fixed, 0.5), n - fixed + 1, tail), 0.0)
-    most = np.where(broken < n, betaincinv(broken + 1, np.maximum(n - broken, 0.5), 1 - tail), 1.0)
-    return (fixed - broken) / n - np.hypot(fixed / n - least, most - broken / n)
+    # Clopper and Pearson's lower end for the fixed rows, and their upper end for the broken ones
+    min_fixed = np.where(fixed > 0, betaincinv(np.maximum(fixed, 0.5), n - fixed + 1, tail), 0.0)
+    max_broken = np.where(broken < n, betaincinv(broken + 1, np.maximum(n - broken, 0.5), 1 - tail), 1.0)
+    return (fixed - broken) / n - np.hypot(fixed / n - min_fixed, max_broken - broken / n)
 
 
 def proportions_above(
@@ -325,11 +348,12 @@ def proportions_above(
     """
     import numpy as np
 
-    up, down = np.asarray(fixed, np.float64), np.asarray(broken, np.float64)
+    up = np.asarray(fixed, np.float64)
+    down = np.asarray(broken, np.float64)
     if n < 2 or floor < -1:
         return np.full(up.shape, n > 1)
     # Tango's end lies above the floor if the score test rejects the floor, so no root needs to be found.
-    score = (up - down > floor * n) & (_tango(floor, up, down, n, normal_quantile(level)) > 0)
+    score = (up - down > floor * n) & (_tango(floor, up, down, n, z=normal_quantile(level)) > 0)
     above: npt.NDArray[np.bool_] = score & (_mover(up, down, n, level) > floor)
     return above
 

@@ -85,50 +85,49 @@ def planned_level(fractions: Sequence[float], *, spent: Sequence[float], level: 
     >>> [round(planned_level([0.25, 0.5, 1.0][:last], spent=[1 / 3, 2 / 3, 1.0][:last]), 4) for last in (1, 2, 3)]
     [0.9833, 0.9782, 0.9761]
     """
+    from scipy.optimize import brentq
+    from scipy.special import ndtr, ndtri
+
     times = [float(fraction) for fraction in fractions]
-    if not times or times[0] <= 0 or any(b <= a for a, b in pairwise(times)):
+    if not times or times[0] <= 0 or any(later <= time for time, later in pairwise(times)):
         raise ValueError(f"fractions: above 0 and increasing, not {times}")
     if len(times) > 1 and times[-2] >= 1:
         raise ValueError("fractions: the analysis before already had all planned rows, so no error is left to spend")
     alpha = (1 - level) / 2
-    return 1 - 2 * _crossing(times, [alpha * share for share in spent])
 
-
-def _crossing(times: Sequence[float], spent: Sequence[float]) -> float:
-    """The one-sided tail beyond the last bound of a Brownian motion that is analysed at `times`.
-
-    Args:
-        spent: the chance that it has crossed a bound by then, for each of the `times`.
-    """
-    from scipy.optimize import brentq
-    from scipy.special import ndtr, ndtri
-
-    # The paths that have crossed no bound: at the nodes of a quadrature, their density times the weight.
-    nodes, masses, before, total = np.zeros(1), np.ones(1), 0.0, 0.0
-    tail = spent[0]
-    for step, (time, until) in enumerate(zip(times, spent, strict=True)):
-        spread, due = math.sqrt(time - before), until - total
-
-        crossed = partial(_beyond, nodes=nodes, masses=masses, spread=spread, less=due)
-        highest = -float(ndtri(due)) * math.sqrt(time) + _REACH * spread
-        bound = float(brentq(crossed, -_REACH * math.sqrt(time), highest, xtol=1e-10))
+    # Follow the paths of a Brownian motion that have crossed no bound: at the nodes of a quadrature, their density
+    # times the weight.
+    nodes = np.zeros(1)
+    masses = np.ones(1)
+    previous_time = previous_spent = 0.0
+    for step, (time, share) in enumerate(zip(times, spent, strict=True)):
+        spread = math.sqrt(time - previous_time)
+        due = alpha * share - previous_spent
+        low = -_REACH * math.sqrt(time)
+        high = -float(ndtri(due)) * math.sqrt(time) + _REACH * spread
+        # The bound that as many of the paths cross in this step as may
+        crossed = partial(_crossing, nodes=nodes, masses=masses, spread=spread, due=due)
+        bound = float(brentq(crossed, low, high, xtol=1e-10))
         tail = float(ndtr(-bound / math.sqrt(time)))
         if step + 1 < len(times):
             following = math.sqrt(times[step + 1] - time)
-            low = -_REACH * math.sqrt(time)
             # Simpson's rule, on nodes that are closer than the steps before and after it are wide.
             intervals = 2 * min(1000, max(50, math.ceil(3 * (bound - low) / min(spread, following))))
-            inside, weights = np.linspace(low, bound, intervals + 1), np.ones(intervals + 1)
-            weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-            apart = (inside[:, None] - nodes) / spread
-            density = np.exp(-apart * apart / 2) @ masses / (spread * math.sqrt(2 * math.pi))
-            nodes, masses = inside, density * weights * (bound - low) / (3 * intervals)
-        before, total = time, until
-    return tail
+            weights = np.ones(intervals + 1)
+            weights[1:-1:2] = 4.0
+            weights[2:-1:2] = 2.0
+            inside = np.linspace(low, bound, intervals + 1)
+            distances = (inside[:, None] - nodes) / spread
+            density = np.exp(-distances * distances / 2) @ masses / (spread * math.sqrt(2 * math.pi))
+            masses = density * weights * (bound - low) / (3 * intervals)
+            nodes = inside
+        previous_time = time
+        previous_spent = alpha * share
+    return 1 - 2 * tail
 
 
-def _beyond(bound: float, nodes: Floats, masses: Floats, spread: float, less: float) -> float:
-    """The chance to lie beyond the bound after a normal step from each node, minus `less`."""
+def _crossing(bound: float, nodes: Floats, masses: Floats, spread: float, due: float) -> float:
+    """The chance to lie beyond the bound after a normal step from each node, minus the one that is `due`."""
     from scipy.special import ndtr
 
-    return float(masses @ ndtr((nodes - bound) / spread)) - less
+    return float(masses @ ndtr((nodes - bound) / spread)) - due

@@ -13,7 +13,7 @@ a seeded sample: p is then (1 + as extreme) / (1 + sample), which is never 0 and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -59,8 +59,8 @@ def sign_flip(sums: Floats, *, seed: int = 0, permutations: int = PERMUTATIONS) 
     """
     sizes = np.sort(np.abs(sums[sums != 0]))
     total = float(sizes.sum())
-    least = abs(float(sums.sum())) - _ROUNDING * total
-    return _share(lambda flipped: np.abs(total - 2 * (flipped @ sizes)) >= least, len(sizes), seed, permutations)
+    observed = abs(float(sums.sum())) - _ROUNDING * total
+    return _share(lambda flipped: np.abs(total - 2 * (flipped @ sizes)) >= observed, len(sizes), seed, permutations)
 
 
 def exchange(
@@ -82,7 +82,8 @@ def exchange(
     0.5
     """
     moves = (new - old)[(new != old).any(axis=1)]
-    old_sums, new_sums = old.sum(axis=0), new.sum(axis=0)
+    old_sums = old.sum(axis=0)
+    new_sums = new.sum(axis=0)
     observed = abs(float(statistic(new_sums) - statistic(old_sums))) - _ROUNDING
 
     def extreme(exchanged: Floats) -> np.ndarray:
@@ -94,21 +95,16 @@ def exchange(
 
 def _share(extreme: Callable[[Floats], np.ndarray], units: int, seed: int, permutations: int) -> float:
     """The share of exchanges that are `extreme`, among all or among a sample plus the observed one."""
-    everything = units < 63 and 2**units <= permutations
-    batches = _all(units) if everything else _some(units, seed, permutations)
-    count = sum(int(extreme(batch).sum()) for batch in batches)
-    return count / 2**units if everything else (1 + count) / (1 + permutations)
+    n_extreme = 0
+    if units < 63 and 2**units <= permutations:
+        # Every subset of the units, as rows of zeros and ones
+        numbers = np.arange(2**units)
+        for part in np.array_split(numbers, 1 + len(numbers) * units // _CELLS):
+            exchanged = ((part[:, None] >> np.arange(units)) & 1).astype(np.float64)
+            n_extreme += int(extreme(exchanged).sum())
+        return n_extreme / len(numbers)
 
-
-def _all(units: int) -> Iterator[Floats]:
-    """Every subset of the units, as rows of zeros and ones."""
-    numbers = np.arange(2**units)
-    for part in np.array_split(numbers, 1 + len(numbers) * units // _CELLS):
-        yield ((part[:, None] >> np.arange(units)) & 1).astype(np.float64)
-
-
-def _some(units: int, seed: int, permutations: int) -> Iterator[Floats]:
-    """`permutations` random subsets of the units, all equally likely."""
+    # Random subsets, all equally likely
     rng = np.random.default_rng(seed)
     width = (units + 7) // 8
     batch = max(1, _CELLS // units)
@@ -116,7 +112,9 @@ def _some(units: int, seed: int, permutations: int) -> Iterator[Floats]:
         rows = min(batch, permutations - start)
         # One random bit per unit: eight times fewer random bytes than integers of 0 and 1.
         packed = np.frombuffer(rng.bytes(rows * width), np.uint8).reshape(rows, width)
-        yield np.unpackbits(packed, axis=1, count=units).astype(np.float64)
+        exchanged = np.unpackbits(packed, axis=1, count=units).astype(np.float64)
+        n_extreme += int(extreme(exchanged).sum())
+    return (1 + n_extreme) / (1 + permutations)
 
 
 Test = Literal["mcnemar", "sign-flip", "cluster sign-flip", "exchange"]
@@ -189,15 +187,20 @@ def paired_difference(
     >>> result.difference, result.fixed, result.broken, result.p
     (0.5, 6, 1, 0.125)
     """
-    old_scores, new_scores = np.asarray(old, np.float64), np.asarray(new, np.float64)
-    codes, change = codes_of(clusters, len(old_scores)), new_scores - old_scores
+    old_scores = np.asarray(old, np.float64)
+    new_scores = np.asarray(new, np.float64)
+    change = new_scores - old_scores
+    codes = codes_of(clusters, len(change))
     sums = unit_sums(change, codes)
     bounds = change_range(change, codes, span=span, usual=mean(old_scores))
-    fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
-    test: Test = "sign-flip" if codes is None else "cluster sign-flip"
-    if codes is None and fixed is not None and broken is not None:
-        test, p = "mcnemar", float(mcnemar(fixed, broken))
+    fixed = int((change > 0).sum())
+    broken = int((change < 0).sum())
+    test: Test
+    if binary and codes is None:
+        test = "mcnemar"
+        p = float(mcnemar(fixed, broken))
     else:
+        test = "sign-flip" if codes is None else "cluster sign-flip"
         p = sign_flip(sums, seed=seed, permutations=permutations)
     return PairedDifference(
         n=len(change),
@@ -208,8 +211,8 @@ def paired_difference(
         interval=difference_interval(change, codes, binary=binary, bounds=bounds, level=level),
         p=p,
         test=test,
-        fixed=fixed,
-        broken=broken,
+        fixed=fixed if binary else None,
+        broken=broken if binary else None,
         sd=standard_deviation(change),
         design_effect=design_effect(change, codes),
         changes=Units(sums, unit_sums(np.ones(len(change)), codes), np.ones(len(sums))),
@@ -256,14 +259,15 @@ def change_range(change: Floats, codes: Codes | None, *, span: float = 1.0, usua
     >>> change_range(np.full(300, 10.0), None, span=math.inf, usual=100.0)
     (-100.0, 100.0)
     """
-    sums, sizes = unit_sums(change, codes), unit_sums(np.ones(len(change)), codes)
+    sums = unit_sums(change, codes)
+    sizes = unit_sums(np.ones(len(change)), codes)
     if math.isinf(span):
         low, high = assumed_range(sums, sizes)
         span = max(-low, high, abs(usual))
         return -span, span
     if are_few(sums - mean(change) * sizes, span):
         return -span, span
-    return -span, min(span, round(assumed_range(sums, sizes, beyond=_GAINS)[1], 12))
+    return -span, min(span, round(assumed_range(sums, sizes, factor=_GAINS)[1], 12))
 
 
 def mcnemar(fixed: npt.ArrayLike, broken: npt.ArrayLike) -> Floats:
@@ -280,7 +284,8 @@ def mcnemar(fixed: npt.ArrayLike, broken: npt.ArrayLike) -> Floats:
     """
     from scipy.special import bdtr
 
-    up, down = np.asarray(fixed, np.int64), np.asarray(broken, np.int64)
+    up = np.asarray(fixed, np.int64)
+    down = np.asarray(broken, np.int64)
     # With equal chances both tails are the same; they meet if the counts differ by at most 1.
     p: Floats = np.where(np.abs(up - down) <= 1, 1.0, 2 * bdtr(np.minimum(up, down).astype(float), up + down, 0.5))
     return p
@@ -311,8 +316,8 @@ def pooled_difference(
     >>> round(float(result.difference), 3), result.test
     (0.333, 'exchange')
     """
-    old_scores, new_scores = np.asarray(old, np.float64), np.asarray(new, np.float64)
-    pooled = np.hstack([old_scores, new_scores])
+    old_scores = np.asarray(old, np.float64)
+    pooled = np.hstack([old_scores, np.asarray(new, np.float64)])
     sums = unit_sums(pooled, codes_of(clusters, len(pooled)))
     # Sorted, so that the seed gives the same numbers in any order of the rows.
     sums = sums[np.lexsort(sums.T)]
@@ -322,7 +327,7 @@ def pooled_difference(
         result: Floats = statistic.value(totals[..., width:]) - statistic.value(totals[..., :width])
         return result
 
-    def apart(mean: Floats) -> tuple[Floats, Floats]:
+    def extremes(mean: Floats) -> tuple[Floats, Floats]:
         old_worst, old_best = statistic.extremes(mean[:width])
         new_worst, new_best = statistic.extremes(mean[width:])
         return np.hstack([old_best, new_worst]), np.hstack([old_worst, new_best])
@@ -334,7 +339,7 @@ def pooled_difference(
         old=float(statistic.value(total[:width])),
         new=float(statistic.value(total[width:])),
         difference=float(difference(total)),
-        interval=bootstrap(sums, SumStatistic(difference, apart), seed=seed, resamples=resamples),
+        interval=bootstrap(sums, SumStatistic(difference, extremes), seed=seed, resamples=resamples),
         p=exchange(sums[:, :width], sums[:, width:], statistic.value, seed=seed, permutations=permutations),
         test="exchange",
     )

@@ -82,17 +82,21 @@ class PolicyRule:
     @property
     def text(self) -> str:
         """The text of the rule in a policy."""
-        before = {"difference": "", "depth": "in depth ", "broken": "none broken "}.get(self.kind, f"{self.kind} ")
+        prefix = {"difference": "", "depth": "in depth ", "broken": "none broken "}.get(self.kind, f"{self.kind} ")
         if self.percent is not None:
-            before = f"{percentile_name(self.percent)} "
-        where = "" if self.slice == ALL else f"[{self.slice}]"
+            prefix = f"{percentile_name(self.percent)} "
+        subject = f"{prefix}{self.field}"
+        if self.slice != ALL:
+            subject += f"[{self.slice}]"
         if self.kind == "broken":
-            return f"{before}{self.field}{where}"
+            return subject
+        # All digits, where six would name another limit
         short = f"{self.limit:g}"
         number = short if float(short) == self.limit else self.limit
         if self.relative:
             number = f"{100 * self.limit:+g}%"
-        return f"{before}{self.field}{where}".rstrip() + f" {'<=' if self.at_most else '>='} {number}"
+        sign = "<=" if self.at_most else ">="
+        return f"{subject.rstrip()} {sign} {number}"
 
 
 def percentile_name(percent: float) -> str:
@@ -130,8 +134,9 @@ class Policy:
         >>> policy.as_dict()["margin"], policy.as_dict()["rules"]
         (0.02, ['coverage >= 0.95'])
         """
+        prefix = "people " if self.primary.kind == "people" else ""
         return {
-            "primary": f"{'people ' if self.primary.kind == 'people' else ''}{self.primary.field}",
+            "primary": f"{prefix}{self.primary.field}",
             "margin": abs(self.primary.floor),
             "labels": self.labels,
             "judge_bias": self.judge_bias,
@@ -141,16 +146,12 @@ class Policy:
 
     def by_people(self) -> Policy:
         """The policy with a primary rule about human labels, which the primary field predicts."""
-        rule = replace(self.primary, kind="people")
-        return replace(self, rules=(rule, *(other for other in self.rules[1:] if other != rule)))
+        primary = replace(self.primary, kind="people")
+        return replace(self, rules=(primary, *(rule for rule in self.rules[1:] if rule != primary)))
 
     def with_depth(self, fields: Sequence[str]) -> Policy:
         """The policy with a rule about depth for each of these fields of the offline judge."""
-        new = [
-            PolicyRule("depth", field, ALL, DEPTH)
-            for field in fields
-            if not any(rule.kind == "depth" and rule.field == field for rule in self.rules)
-        ]
+        new = [PolicyRule("depth", field, ALL, DEPTH) for field in fields if not self.rule("depth", field)]
         return replace(self, rules=(*self.rules, *new))
 
     @property
@@ -166,7 +167,8 @@ class Policy:
     @property
     def needs(self) -> tuple[tuple[str, str], ...]:
         """The field and the slice of every rule that reads scores."""
-        return tuple(dict.fromkeys((r.field, r.slice) for r in self.rules if r.kind in (*SCORE_KINDS, "broken")))
+        rules = [rule for rule in self.rules if rule.kind in (*SCORE_KINDS, "broken")]
+        return tuple(dict.fromkeys((rule.field, rule.slice) for rule in rules))
 
     @property
     def coverage(self) -> float:
@@ -184,7 +186,7 @@ _RULE = re.compile(
     rf"({FIELD}|coverage)\s*(?:\[(.+)\])?\s*(?:(>=|<=)\s*(\S+))?"
 )
 _PERCENTILE = re.compile(r"p\d")
-_HOW = (
+_FORMS = (
     "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, "
     "level METRIC.FIELD >= 0.8, level METRIC.FIELD <= 2, p95 METRIC.FIELD <= 4, METRIC.FIELD <= +10%, "
     "kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5, "
@@ -195,7 +197,7 @@ _KINDS: Mapping[str, RuleKind] = {
     "none broken": "broken",
 }  # fmt: skip
 _RANGE: Mapping[RuleKind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0), "depth": (0.0, 1.0)}
-_LEAST: Mapping[RuleKind, tuple[float, str]] = {
+_MIN_FLOORS: Mapping[RuleKind, tuple[float, str]] = {
     "coverage": (0.5, "nearly every release would pass; write at least 0.5, for instance 0.95"),
     "kappa": (1e-9, "a judge that guesses has a kappa of 0; write a floor above 0, for instance 0.6"),
     "depth": (1e-9, "every release would pass; write a floor above 0, for instance 0.5"),
@@ -217,10 +219,14 @@ def parse_rule(text: object) -> PolicyRule:
     # YAML makes a mapping of a line with a colon and a blank in it.
     matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
     if matched is None or (matched[4] is None) != (matched[1] or "").startswith("none"):
-        raise ValueError(f"not understood; {_HOW}{' in quotes' if isinstance(text, Mapping) else ''}")
+        quotes = " in quotes" if isinstance(text, Mapping) else ""
+        raise ValueError(f"not understood; {_FORMS}{quotes}")
     word, field, slice_, sign, number = matched.groups()
-    percent = 50.0 if word == "median" else float(word[1:]) if word and _PERCENTILE.match(word) else None
-    word = "level" if percent is not None else " ".join((word or "").split())
+    word = " ".join((word or "").split())
+    percent = None
+    if word == "median" or _PERCENTILE.match(word):
+        percent = 50.0 if word == "median" else float(word[1:])
+        word = "level"
     kind: RuleKind = "coverage" if field == "coverage" else _KINDS[word]
     relative = kind == "difference" and sign == "<=" and number.endswith("%")
     try:
@@ -237,19 +243,24 @@ def parse_rule(text: object) -> PolicyRule:
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
     if kind == "kappa" and floor == high:
         raise ValueError("no judge could pass: its interval ends short of 1; write a floor below 1, for instance 0.6")
-    if kind in _LEAST and floor < _LEAST[kind][0]:
-        raise ValueError(_LEAST[kind][1])
+    if kind in _MIN_FLOORS and floor < _MIN_FLOORS[kind][0]:
+        raise ValueError(_MIN_FLOORS[kind][1])
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
-        raise ValueError(f"{kind} takes no slice and no other word; {_HOW}")
+        raise ValueError(f"{kind} takes no slice and no other word; {_FORMS}")
     if slice_ and "=" not in slice_:
         raise ValueError(f"{quoted(slice_)} is not a slice; write [column=value]")
     if percent == 0:
         raise ValueError("p0 is no percentile; write p1 to p99.9, or median")
     at_most = sign == "<="
     return PolicyRule(
-        kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most, percent,
-        relative,
-    )  # fmt: skip
+        kind=kind,
+        field="" if kind == "coverage" else field,
+        slice=slice_ or ALL,
+        floor=-floor if at_most else floor,
+        at_most=at_most,
+        percent=percent,
+        relative=relative,
+    )
 
 
 def range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
@@ -258,32 +269,28 @@ def range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     >>> range_problem(parse_rule("level bleu.bleu >= 7"), 0.0, 1.0)
     'no release could pass, since bleu.bleu is 0 to 1; write a floor between 0 and 1'
     """
-    span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
+    span = high - low
+    field_range = f"{rule.field} is {low:g} to {high:g}"
     if rule.kind == "level":
-        return _level_problem(rule, low, high)
-    if rule.kind not in ("difference", "people") or rule.relative:
-        return None
-    if rule.floor <= -_LARGEST_LOSS * span:
-        return (
-            f"a release that is far worse would pass, since {where}: write the loss that you accept, less than "
-            f"{_LARGEST_LOSS * span:g}, for instance {span / 50:g}"
-        )
-    if rule.floor >= span:
-        return f"no release could pass, since {where} and cannot gain more than {span:g}; write a smaller gain"
+        # No interval reaches an end of the range
+        lowest, highest = (-high, -low) if rule.at_most else (low, high)
+        bound = "ceiling" if rule.at_most else "floor"
+        remedy = f"write a {bound} between {low:g} and {high:g}"
+        if rule.floor <= lowest:
+            return f"every release would pass, since {field_range}; {remedy}"
+        if rule.floor >= highest:
+            return f"no release could pass, since {field_range}; {remedy}"
+    elif rule.kind in ("difference", "people") and not rule.relative:
+        if rule.floor <= -_LARGEST_LOSS * span:
+            return (
+                f"a release that is far worse would pass, since {field_range}: write the loss that you accept, less "
+                f"than {_LARGEST_LOSS * span:g}, for instance {span / 50:g}"
+            )
+        if rule.floor >= span:
+            return (
+                f"no release could pass, since {field_range} and cannot gain more than {span:g}; write a smaller gain"
+            )
     return None
-
-
-def _level_problem(rule: PolicyRule, low: float, high: float) -> str | None:
-    """The reason why every mean meets a rule, or none: no interval reaches an end of the range."""
-    where = f"{rule.field} is {low:g} to {high:g}"
-    if rule.at_most:
-        bound, lowest, highest = "ceiling", -high, -low
-    else:
-        bound, lowest, highest = "floor", low, high
-    inside = f"write a {bound} between {low:g} and {high:g}"
-    if rule.floor <= lowest:
-        return f"every release would pass, since {where}; {inside}"
-    return f"no release could pass, since {where}; {inside}" if rule.floor >= highest else None
 
 
 def quoted(value: object) -> str:

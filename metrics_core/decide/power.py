@@ -31,8 +31,10 @@ _WIDER = 1.08
 """How much wider than the normal one the interval of a bounded mean is, whose `b` is log 40 times the range."""
 _SMALLEST_EFFECT = 1e-4
 """The smallest effect, as a share of the range of the scores. A smaller one would take a thousand million rows."""
-_MOST_ROWS, _MOST_TIMES = 10_000_000, 100.0
-"""The largest number of rows that is reported, and how many times the measured ones it may be."""
+_MAX_ROWS = 10_000_000
+"""The largest number of rows that is reported."""
+_MAX_TIMES = 100.0
+"""How many times the measured rows it may be."""
 
 
 def minimum_detectable(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> float | None:
@@ -54,9 +56,11 @@ def minimum_detectable(measured: PairedDifference, *, family: int = 1, level: fl
     units = measured.units
     by_test = _test_quantile(family, level) * _deviation(measured) / math.sqrt(units)
     if measured.test == "mcnemar":
-        # Where more rows must change than do, all of them change for the better, and they must be enough.
+        effect = by_test
         changed = _changed(measured)
-        effect = by_test if by_test < changed else max(changed, _fewest_changed(family, level) / units)
+        if by_test >= changed:
+            # More rows must change than do: all of them change for the better, and they must be enough.
+            effect = max(changed, _fewest_changed(family, level) / units)
     else:
         by_interval = _quantile(level) * _deviation(measured) / math.sqrt(units)
         far = measured.span * math.expm1(-math.log((1 - level) / 2) / units)
@@ -72,14 +76,14 @@ def undetectable(measured: PairedDifference, *, family: int = 1, level: float = 
     >>> undetectable(five)
     'no difference can be shown with 5 clusters; it takes at least 6'
     """
-    what = "clusters" if "cluster" in measured.test else "rows"
     if measured.test == "exchange":
         return "not known for a statistic that is not a mean"
-    least = fewest_units(family, level=level)
-    if measured.units < least:
+    min_units = fewest_units(family, level=level)
+    if measured.units < min_units:
+        unit = "cluster" if "cluster" in measured.test else "row"
+        plural = "s" if measured.units > 1 else ""
         fields = f" among {family} fields" if family > 1 else ""
-        many = f"{measured.units} {what if measured.units > 1 else what[:-1]}"
-        return f"no difference can be shown with {many}{fields}; it takes at least {least}"
+        return f"no difference can be shown with {measured.units} {unit}{plural}{fields}; it takes at least {min_units}"
     if measured.test != "mcnemar" and (measured.changes is None or not np.any(measured.changes.sums)):
         return "no score changed, so it is not known by how much scores change"
     return None
@@ -120,7 +124,7 @@ def needed_to_show(measured: PairedDifference, *, family: int = 1, level: float 
         far = _WIDER * measured.span * -math.log((1 - level) / 2)
         units = max(by_test, _units_within(effect, by_interval, far))
     rows = math.ceil(units * measured.n / measured.units)
-    return rows if rows <= _MOST_TIMES * measured.n else None
+    return rows if rows <= _MAX_TIMES * measured.n else None
 
 
 def needed_by_width(interval: Interval | None, margin: float, n: int) -> int | None:
@@ -171,17 +175,20 @@ def needed_to_pass(
     if binary and codes is None:
         share = (float(np.abs(changes).sum()) + 0.5) / (len(changes) + 1)
         variance = share - mean * mean if is_difference else mean * (1 - mean)
-        n_units, wider, far = len(changes), 1.0, _FAR_SHARES
+        n_units = len(changes)
+        wider = 1.0
+        far = _FAR_SHARES
     else:
         sums = unit_sums(changes, codes)
         n_units = len(sums)
         variance = float(np.var(sums, ddof=1)) * (n_units / len(changes)) ** 2 if n_units > 1 else 0.0
         # The distance from the mean to the worst value.
         span = -low if is_difference else high - low
-        wider, far = _WIDER, _WIDER * span * -math.log((1 - LEVEL) / 2)
+        wider = _WIDER
+        far = _WIDER * span * -math.log((1 - LEVEL) / 2)
     units = _units_within(mean - floor, wider * _quantile(LEVEL) * math.sqrt(max(variance, 0.0)), far)
     rows = math.ceil(units * len(changes) / n_units)
-    return rows if rows <= _MOST_ROWS else None
+    return rows if rows <= _MAX_ROWS else None
 
 
 def _units_within(margin: float, spread: float, far: float) -> float:
@@ -205,6 +212,7 @@ def _fewest_changed(family: int, level: float) -> float:
 
 
 def _changed(measured: PairedDifference) -> float:
+    """The share of the rows that changed."""
     return ((measured.fixed or 0) + (measured.broken or 0)) / measured.n
 
 

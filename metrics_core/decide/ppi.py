@@ -24,12 +24,12 @@ from .clustered import (
 from .intervals import LEVEL, Estimate, Interval, normal_quantile, t_quantile
 from .paired import change_range, difference_interval
 
-_WIDEST = 0.96
+_MAX_WIDTH = 0.96
 """The scores are used if they narrow the interval of the labels to at most this share. With a judge that carries hardly
 any information, the narrower of two intervals would be wrong more often."""
 
 
-_MOST_STRATA = 12
+_MAX_STRATA = 12
 """The most distinct probabilities of being labelled that are strata. A sampling plan has a few."""
 _COUNT = 0.25
 """The correction for counts: half a label would hold whatever the judge's variance is, which smooths the counts."""
@@ -84,8 +84,16 @@ def ppi_mean(
     (0.4, [0.27, 0.54])
     """
     judged = np.asarray(scores, np.float64)
-    truth, codes = np.asarray(labels, np.float64), codes_of(clusters, len(judged))
-    sample = _Sample(judged, np.isfinite(truth), truth, codes, None, 0.0, _zeros_and_ones(truth))
+    truth = np.asarray(labels, np.float64)
+    sample = _Sample(
+        judged=judged,
+        labelled=np.isfinite(truth),
+        truth=truth,
+        codes=codes_of(clusters, len(judged)),
+        chances=None,
+        low=0.0,
+        binary=_zeros_and_ones(truth),
+    )
     return _narrowest(sample, LEVEL)
 
 
@@ -116,11 +124,20 @@ def ppi_difference(
     >>> ppi_difference(old, new, labels_old, labels_new).value
     0.25
     """
-    old, new = np.asarray(old_scores, np.float64), np.asarray(new_scores, np.float64)
-    old_truth, new_truth = np.asarray(old_labels, np.float64), np.asarray(new_labels, np.float64)
-    truth, codes, chances = new_truth - old_truth, codes_of(clusters, len(old)), _chances(probabilities)
-    binary = _zeros_and_ones(old_truth) and _zeros_and_ones(new_truth)
-    sample = _Sample(new - old, np.isfinite(truth), truth, codes, chances, -1.0, binary)
+    judged = np.asarray(new_scores, np.float64) - np.asarray(old_scores, np.float64)
+    old_truth = np.asarray(old_labels, np.float64)
+    new_truth = np.asarray(new_labels, np.float64)
+    truth = new_truth - old_truth
+    chances = np.ones(1) if probabilities is None else np.asarray(probabilities, np.float64)
+    sample = _Sample(
+        judged=judged,
+        labelled=np.isfinite(truth),
+        truth=truth,
+        codes=codes_of(clusters, len(judged)),
+        chances=None if chances.min() == chances.max() else chances,
+        low=-1.0,
+        binary=_zeros_and_ones(old_truth) and _zeros_and_ones(new_truth),
+    )
     return _narrowest(sample, level)
 
 
@@ -142,12 +159,14 @@ def rogan_gladen(positive: int, n: int, calibration: Confusion) -> Estimate | No
     >>> round(rogan_gladen(60, 100, calibration).value, 3)
     0.571
     """
-    right, fooled, missed, caught = calibration
-    ones, zeros = right + missed, fooled + caught
-    if not ones or not zeros or right * zeros + caught * ones <= ones * zeros:
+    hits = calibration.true_positive
+    rejections = calibration.true_negative
+    n_correct = hits + calibration.false_negative
+    n_wrong = rejections + calibration.false_positive
+    if not n_correct or not n_wrong or hits * n_wrong + rejections * n_correct <= n_correct * n_wrong:
         return None
-    value = _true_share(positive / n, right / ones, caught / zeros)
-    interval = _lang_reiczigel(positive, n, calibration) if min(n, ones, zeros) > 1 else None
+    value = _true_share(positive / n, hits / n_correct, rejections / n_wrong)
+    interval = _lang_reiczigel(positive, n, calibration) if min(n, n_correct, n_wrong) > 1 else None
     return Estimate(min(1.0, max(0.0, value)), interval)
 
 
@@ -158,36 +177,37 @@ def _true_share(share: float, sensitivity: float, specificity: float) -> float:
 def _lang_reiczigel(positive: int, n: int, calibration: Confusion) -> Interval:
     """Wald's interval around shrunken and shifted estimates, as in the paper."""
     z = normal_quantile(LEVEL)
-    right, fooled, missed, caught = calibration
     # Adds z^2 judged rows, half of them positive, and two calibration rows of each label, one of them judged wrongly.
-    rows, ones, zeros = n + z * z, right + missed + 2, fooled + caught + 2
-    share, sensitivity, specificity = (positive + z * z / 2) / rows, (right + 1) / ones, (caught + 1) / zeros
+    n_judged = n + z * z
+    n_correct = calibration.true_positive + calibration.false_negative + 2
+    n_wrong = calibration.false_positive + calibration.true_negative + 2
+    share = (positive + z * z / 2) / n_judged
+    sensitivity = (calibration.true_positive + 1) / n_correct
+    specificity = (calibration.true_negative + 1) / n_wrong
     if sensitivity + specificity <= 1:
         # With these few labels the judge may be no better than chance, so any share is possible.
         return Interval(0.0, 1.0, "lang-reiczigel")
     value = _true_share(share, sensitivity, specificity)
-    doubt, doubt_zeros = sensitivity * (1 - sensitivity) / ones, specificity * (1 - specificity) / zeros
-    shift = 2 * z * z * (value * doubt - (1 - value) * doubt_zeros)
-    variance = share * (1 - share) / rows + value * value * doubt + (1 - value) ** 2 * doubt_zeros
+    sensitivity_variance = sensitivity * (1 - sensitivity) / n_correct
+    specificity_variance = specificity * (1 - specificity) / n_wrong
+    shift = 2 * z * z * (value * sensitivity_variance - (1 - value) * specificity_variance)
+    variance = (
+        share * (1 - share) / n_judged + value * value * sensitivity_variance + (1 - value) ** 2 * specificity_variance
+    )
     margin = z * math.sqrt(variance) / (sensitivity + specificity - 1)
     centre = value + shift
     low, high = (min(1.0, max(0.0, end)) for end in (centre - margin, centre + margin))
     return Interval(low, high, "lang-reiczigel")
 
 
-def _chances(probabilities: npt.ArrayLike | None) -> Floats | None:
-    """The probabilities of being labelled; None if they are all equal."""
-    chances = np.ones(1) if probabilities is None else np.asarray(probabilities, np.float64)
-    return None if chances.min() == chances.max() else chances
-
-
 def _zeros_and_ones(labels: Floats) -> bool:
+    """Whether each label that there is, is 0 or 1."""
     return bool(np.isin(labels[np.isfinite(labels)], (0.0, 1.0)).all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """Rows with a score, of which the `known` ones have a label `truth` in `low` to 1; shape (rows,) each.
+    """Rows with a score, of which the `labelled` ones have a label `truth` in `low` to 1; shape (rows,) each.
 
     Attributes:
         codes: clusters; None if rows are independent.
@@ -196,7 +216,7 @@ class _Sample:
     """
 
     judged: Floats
-    known: Mask
+    labelled: Mask
     truth: Floats
     codes: Codes | None
     chances: Floats | None
@@ -206,34 +226,44 @@ class _Sample:
 
 def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
     """The estimate from the labels alone, or with the scores if that has a clearly narrower interval."""
-    labelled, unlabelled = int(sample.known.sum()), int((~sample.known).sum())
-    corrected = _corrected if sample.low < 0 else _weighted
-    alone = _labels_alone(sample, level) if sample.chances is None or not unlabelled else corrected(sample, 0.0, level)
-    slope = _slope(sample)
-    if slope and alone.interval:
-        joint = corrected(sample, slope, level)
-        if joint.interval and _width(joint.interval) <= _WIDEST * _width(alone.interval):
-            weight = slope * unlabelled / (labelled + unlabelled)
-            return PredictionPowered(joint.value, joint.interval, weight, labelled, unlabelled)
-    return PredictionPowered(alone.value, alone.interval, 0.0, labelled, unlabelled)
-
-
-def _width(interval: Interval) -> float:
-    return interval.high - interval.low
-
-
-def _labels_alone(sample: _Sample, level: float) -> Estimate:
-    """The mean of the labels, with the interval of reports and comparisons."""
-    part = sample.truth[sample.known]
-    codes = None if sample.codes is None else sample.codes[sample.known]
-    if sample.low < 0:
-        bounds = change_range(part, codes)
-        interval = difference_interval(part, codes, binary=sample.binary, bounds=bounds, level=level)
-    elif sample.binary:
-        interval = proportion_interval(part, codes, level)
+    n_labelled = int(sample.labelled.sum())
+    n_unlabelled = len(sample.labelled) - n_labelled
+    correct = _corrected if sample.low < 0 else _weighted
+    weight = 0.0
+    if sample.chances is None or not n_unlabelled:
+        estimate = _labels_only(sample, level)
     else:
-        interval = mean_interval(part, codes, level=level)
-    return Estimate(mean(part), interval)
+        estimate = correct(sample, 0.0, level)
+
+    # The slope of a regression of labels on scores. Both moments are from the labelled rows: their errors cancel, so
+    # the ratio is more precise than with all scores.
+    scores = sample.judged[sample.labelled]
+    slope = 0.0
+    if n_unlabelled and standard_deviation(scores):
+        odds = None if sample.chances is None else 1 / sample.chances[sample.labelled]
+        covariance = np.cov(sample.truth[sample.labelled], scores, aweights=odds)
+        slope = min(1.0, max(0.0, float(covariance[0, 1] / covariance[1, 1])))
+    if slope and estimate.interval:
+        joint = correct(sample, slope, level)
+        width = estimate.interval.high - estimate.interval.low
+        if joint.interval and joint.interval.high - joint.interval.low <= _MAX_WIDTH * width:
+            estimate = joint
+            weight = slope * n_unlabelled / len(sample.labelled)
+    return PredictionPowered(*estimate, weight, labelled=n_labelled, unlabelled=n_unlabelled)
+
+
+def _labels_only(sample: _Sample, level: float) -> Estimate:
+    """The mean of the labels, with the interval of reports and comparisons."""
+    labels = sample.truth[sample.labelled]
+    codes = None if sample.codes is None else sample.codes[sample.labelled]
+    if sample.low < 0:
+        bounds = change_range(labels, codes)
+        interval = difference_interval(labels, codes, binary=sample.binary, bounds=bounds, level=level)
+    elif sample.binary:
+        interval = proportion_interval(labels, codes, level)
+    else:
+        interval = mean_interval(labels, codes, level=level)
+    return Estimate(mean(labels), interval)
 
 
 def _corrected(sample: _Sample, slope: float, level: float) -> Estimate:
@@ -243,39 +273,44 @@ def _corrected(sample: _Sample, slope: float, level: float) -> Estimate:
     each adds units that are as large as the weight of a label (of a cluster with its labels) can be. If no label
     differs from the scores, n labels of independent rows exclude log(40) / n of errors at 95 %, as Poisson counts do.
     """
-    known, judged, n = sample.known, slope * sample.judged, int(sample.known.sum())
-    chances = np.ones(len(known)) if sample.chances is None else sample.chances
-    codes = np.arange(len(known)) if sample.codes is None else sample.codes
+    labelled = sample.labelled
+    judged = slope * sample.judged
+    n = int(labelled.sum())
+    chances = np.ones(len(labelled)) if sample.chances is None else sample.chances
+    codes = np.arange(len(labelled)) if sample.codes is None else sample.codes
     odds = 1 / chances
-    weights = odds / odds[known].mean()
-    corrections = (sample.truth - judged)[known]
-    centre = float(weights[known] @ corrections) / n
+    weights = odds / odds[labelled].mean()
+    corrections = (sample.truth - judged)[labelled]
+    centre = float(weights[labelled] @ corrections) / n
     value = float(judged.mean()) + centre
-    units = len(np.unique(codes[known]))
+    units = len(np.unique(codes[labelled]))
     if units < 2:
         return Estimate(value, None)
 
     # The effect of each row on the estimate, times the labels
-    effects = (judged - judged.mean()) * (n / len(known))
-    effects[known] += weights[known] * (corrections - centre)
+    effects = (judged - judged.mean()) * (n / len(labelled))
+    effects[labelled] += weights[labelled] * (corrections - centre)
     sums = unit_sums(effects, codes)
-    square, cube = float(sums @ sums) * units / (units - 1), float(np.sum(sums**3))
-    largest = max(float(weights.max()), float(np.bincount(codes[known], weights[known]).max()))
+    square = float(sums @ sums) * units / (units - 1)
+    cube = float(np.sum(sums**3))
+    largest = max(float(weights.max()), float(np.bincount(codes[labelled], weights[labelled]).max()))
 
+    # Normal or t, as far as the unseen errors move it, and Johnson's correction for skewness on either side
     z = normal_quantile(level)
     skew = (z * z + 2) / 3
     unseen = (math.log(2 / (1 - level)) - skew) / z * largest
-    times = z if sample.binary and sample.codes is None else t_quantile(level, units - 1)
-    reach = times * math.hypot(math.sqrt(square), unseen)
+    quantile = z if sample.binary and sample.codes is None else t_quantile(level, units - 1)
+    reach = quantile * math.hypot(math.sqrt(square), unseen)
     below, above = (
-        (reach + (skew - _COUNT) * (2 * largest**3 + turned) / (square + 2 * largest**2) + _COUNT * largest) / n
-        for turned in (-cube, cube)
+        (reach + (skew - _COUNT) * (2 * largest**3 + signed_cube) / (square + 2 * largest**2) + _COUNT * largest) / n
+        for signed_cube in (-cube, cube)
     )
+
     # Rows of a stratum of which nobody could label any may have any mean
-    in_strata = len(np.unique(chances)) <= _MOST_STRATA
-    absent = 1 - float(np.isin(chances, chances[known]).mean()) if in_strata else 0.0
-    low, high = ((1 - absent) * end + side * absent for end, side in ((value - below, -1), (value + above, 1)))
-    return Estimate(value, Interval(low, high, "ppi").clipped(-1.0, 1.0))
+    in_strata = len(np.unique(chances)) <= _MAX_STRATA
+    absent = 1 - float(np.isin(chances, chances[labelled]).mean()) if in_strata else 0.0
+    interval = Interval((1 - absent) * (value - below) - absent, (1 - absent) * (value + above) + absent, "ppi")
+    return Estimate(value, interval.clipped(-1.0, 1.0))
 
 
 def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
@@ -284,32 +319,23 @@ def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
     These numbers (or their clusters) are independent and lie in a known range, so `bounded_mean` covers the sampling of
     rows and of labels. Corrections are centred at their mean, which reduces their variance.
     """
-    known, judged = sample.known, slope * sample.judged
-    units = known.sum() if sample.codes is None else len(np.unique(sample.codes[known]))
-    corrections, most = (sample.truth - judged)[known], 1 / float(known.mean())
+    labelled = sample.labelled
+    judged = slope * sample.judged
+    units = labelled.sum() if sample.codes is None else len(np.unique(sample.codes[labelled]))
+    corrections = (sample.truth - judged)[labelled]
+    inverse_share = 1 / float(labelled.mean())
     centre = mean(corrections)
     rows = judged + centre
-    rows[known] += (corrections - centre) * most
-    worst, best = (
-        min(centre, slope + centre - (slope + centre) * most),
-        max(slope + centre, centre + (1 - centre) * most),
+    rows[labelled] += (corrections - centre) * inverse_share
+    value = min(1.0, max(0.0, mean(rows)))
+    if units < 2:
+        return Estimate(value, None)
+    interval = mean_interval(
+        rows,
+        sample.codes,
+        low=min(centre, slope + centre - (slope + centre) * inverse_share),
+        high=max(slope + centre, centre + (1 - centre) * inverse_share),
+        level=level,
     )
-    value = mean(rows)
-    interval = mean_interval(rows, sample.codes, low=worst, high=best, level=level) if units > 1 else None
     method = "ppi" if sample.codes is None else "cluster-ppi"
-    inside = interval and interval.clipped(0.0, 1.0)._replace(method=method)
-    return Estimate(min(1.0, max(0.0, value)), inside)
-
-
-def _slope(sample: _Sample) -> float:
-    """The slope of a regression of labels on scores, clipped to 0..1.
-
-    0 if all rows are labelled, or all labelled rows have the same score.
-    """
-    scores = sample.judged[sample.known]
-    if sample.known.all() or not standard_deviation(scores):
-        return 0.0
-    odds = None if sample.chances is None else 1 / sample.chances[sample.known]
-    # Both moments are from the labelled rows: their errors cancel, so the ratio is more precise than with all scores.
-    covariance = np.cov(sample.truth[sample.known], scores, aweights=odds)
-    return min(1.0, max(0.0, float(covariance[0, 1] / covariance[1, 1])))
+    return Estimate(value, interval and interval.clipped(0.0, 1.0)._replace(method=method))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -62,13 +62,15 @@ def gate(  # noqa: PLR0913
     >>> gate([1, 0, 1], [1, 0, None], margin=0.05).sentence[:70]
     'It cannot be decided whether new may ship: given.score (-0.333) decide'
     """
-    old_scores, new_scores, codes = _paired(old, new, ids, clusters, (low, high))
+    old_scores, new_scores, codes = _paired(old, new, ids, clusters, limits=(low, high))
     people = None
     if labels is not None:
-        people_old, people_new, _ = _paired(*labels, ids, clusters, (0.0, 1.0))
+        people_old, people_new, _ = _paired(*labels, ids, clusters, limits=(0.0, 1.0))
         people = people_old, people_new
         if not _is_binary(*people, (0.0, 1.0)):
             raise ValueError("labels are 0 or 1, one for each question and release")
+
+    # The policy: the margin, the further conditions, and coverage
     kind: RuleKind = "difference" if people is None else "people"
     further = [parse_rule(rule) for rule in rules]
     policy = Policy((PolicyRule(kind, FIELD, ALL, -margin or 0.0), *further, PolicyRule("coverage", "", ALL, COVERAGE)))
@@ -79,13 +81,21 @@ def gate(  # noqa: PLR0913
         if problem or margin < 0:
             raise ValueError(f"{rule.text}: {problem or 'write the loss that is accepted, 0 or more'}")
 
-    is_old_known, is_new_known = np.isfinite(old_scores), np.isfinite(new_scores)
+    # The evidence: what the old release has a score of, the new one must have as well
+    comparable = np.isfinite(old_scores)
+    unanswered = comparable & ~np.isfinite(new_scores)
     column = PairedScores(
-        old_scores, new_scores, _is_binary(old_scores, new_scores, (low, high)), low, high,
-        unanswered={"missing": is_old_known & ~is_new_known}, labels=people,
-    )  # fmt: skip
-    n, n_new = int(is_old_known.sum()), int((is_old_known & is_new_known).sum())
-    coverage = Coverage(names[0], n, n), Coverage(names[1], n, n_new, {"missing": n - n_new})
+        old_scores,
+        new_scores,
+        _is_binary(old_scores, new_scores, (low, high)),
+        low=low,
+        high=high,
+        unanswered={"missing": unanswered},
+        labels=people,
+    )
+    n = int(comparable.sum())
+    n_missing = int(unanswered.sum())
+    coverage = Coverage(names[0], n, n), Coverage(names[1], n, n - n_missing, {"missing": n_missing})
     evidence = Evidence(*names, {(FIELD, ALL): column}, {FIELD: coverage}, clusters=codes, bases={FIELD: "given"})
     return apply_policy(policy, evidence)
 
@@ -113,7 +123,7 @@ def compare(
     >>> round(result.difference, 3)
     0.233
     """
-    old_scores, new_scores, codes, binary = _both(old, new, ids, clusters, (low, high))
+    old_scores, new_scores, codes, binary = _in_both(old, new, ids, clusters, limits=(low, high))
     return paired_difference(old_scores, new_scores, binary=binary, clusters=codes, span=high - low, level=level)
 
 
@@ -137,11 +147,11 @@ def rows_needed(
     >>> round(rows_needed(old, new, margin=0.05), -2)
     300
     """
-    old_scores, new_scores, codes, binary = _both(old, new, None, clusters, (low, high))
+    old_scores, new_scores, codes, binary = _in_both(old, new, None, clusters, limits=(low, high))
     return needed_to_pass(new_scores - old_scores, codes, -margin, 0.0, binary=binary, bounds=(low - high, high - low))
 
 
-def _both(
+def _in_both(
     old: npt.ArrayLike, new: npt.ArrayLike, ids: Ids, clusters: Clusters, limits: tuple[float, float]
 ) -> tuple[Floats, Floats, Codes | None, bool]:
     """The scores of the questions that have a number in both releases, with the codes of their clusters, and whether
@@ -150,7 +160,7 @@ def _both(
     Raises:
         ValueError: as `_paired`; or there are none.
     """
-    old_scores, new_scores, codes = _paired(old, new, ids, clusters, limits)
+    old_scores, new_scores, codes = _paired(old, new, ids, clusters, limits=limits)
     in_both = np.isfinite(old_scores) & np.isfinite(new_scores)
     if not in_both.any():
         raise ValueError("no row has a number in both releases")
@@ -162,35 +172,40 @@ def _paired(
     old: npt.ArrayLike, new: npt.ArrayLike, ids: Ids, clusters: Clusters, limits: tuple[float, float]
 ) -> tuple[Floats, Floats, Codes | None]:
     """The scores of both releases by question, NaN where there is none, and the codes of the questions' clusters."""
-    old_scores, new_scores = np.asarray(old, np.float64), np.asarray(new, np.float64)
+    old_scores = np.asarray(old, np.float64)
+    new_scores = np.asarray(new, np.float64)
     low, high = limits
-    for side in (old_scores, new_scores):
-        outside = side[np.isfinite(side) & ((side < low) | (side > high))]
+    for scores in (old_scores, new_scores):
+        outside = scores[np.isfinite(scores) & ((scores < low) | (scores > high))]
         if len(outside):
             raise ValueError(f"the score {outside[0]:g} is not {low:g} to {high:g}; name the range: low=, high=")
     old_ids, new_ids = ids or (range(len(old_scores)), range(len(old_scores)))
-    of_row = None if clusters is None else list(clusters)
+    cluster_of_row = None if clusters is None else list(clusters)
     if (
         len(old_ids) != len(old_scores)
         or len(new_ids) != len(new_scores)
-        or (of_row and len(of_row) != len(old_scores))
+        or (cluster_of_row and len(cluster_of_row) != len(old_scores))
     ):
         raise ValueError(f"{len(old_scores)} and {len(new_scores)} rows; give ids or clusters of as many")
 
-    scores_old, scores_new, first = _by_id(old_ids, old_scores), _by_id(new_ids, new_scores), dict[Hashable, int]()
+    # A question is what has an id in the old release; its cluster is that of its first row
+    row_of_id: dict[Hashable, int] = {}
     for row, id_ in enumerate(old_ids):
-        first.setdefault(id_, row)
-    codes = codes_of(None if of_row is None else [of_row[row] for row in first.values()], len(first))
-    sides = ([side.get(id_, np.nan) for id_ in first] for side in (scores_old, scores_new))
-    return np.array(next(sides)), np.array(next(sides)), codes
+        row_of_id.setdefault(id_, row)
+    codes = None
+    if cluster_of_row is not None:
+        codes = codes_of([cluster_of_row[row] for row in row_of_id.values()], len(row_of_id))
+    return _by_id(row_of_id, old_ids, old_scores), _by_id(row_of_id, new_ids, new_scores), codes
 
 
-def _by_id(ids: Sequence[Hashable], scores: Floats) -> dict[Hashable, float]:
-    """The mean of the numbers of each id; NaN if it has none."""
-    numbers: dict[Hashable, list[float]] = {}
+def _by_id(questions: Iterable[Hashable], ids: Sequence[Hashable], scores: Floats) -> Floats:
+    """The mean score of each question, from the rows with its id that have a number; NaN if none has."""
+    scores_of_id: dict[Hashable, list[float]] = {}
     for id_, score in zip(ids, scores.tolist(), strict=True):
-        numbers.setdefault(id_, []).extend([score] if np.isfinite(score) else [])
-    return {id_: mean(np.array(values)) if values else np.nan for id_, values in numbers.items()}
+        if np.isfinite(score):
+            scores_of_id.setdefault(id_, []).append(score)
+    means = {id_: mean(np.array(answers)) for id_, answers in scores_of_id.items()}
+    return np.array([means.get(id_, np.nan) for id_ in questions])
 
 
 def _is_binary(old: Floats, new: Floats, limits: tuple[float, float]) -> bool:
