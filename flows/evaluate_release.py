@@ -28,6 +28,7 @@ from answerkey.flows.findings import (
     log_validation,
     log_verdicts,
 )
+from answerkey.flows.on_dask import check_runner
 from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
 from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import Run, completed, form_of, is_scheduled, log, may_succeed, started, started_before
@@ -139,11 +140,13 @@ def evaluate_release(
         contract = contract_of(limits, scoring, answers)
         rules = policy_for(policy, named_baseline, metrics)
         check_baseline_answers(metrics, named_baseline)
+        check_runner(scoring.runner, run.home)
 
         with run.recorded(answers.flow, dataset_name(answers.source), answers.parameters):
             # The answers, in DuckDB's terms, and which of them can be scored
             loaded = load_answers(answers.source, run.folder)
-            start_processes(metrics, loaded.n_rows)
+            if not scoring.runner:
+                start_processes(metrics, loaded.n_rows)
             tell(Advance("validate"))
             validated = validate_answers(
                 loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
@@ -166,7 +169,10 @@ def evaluate_release(
                 planned = try_judges(planned)
 
             # One task for each metric and shard of rows, side by side
-            parts = fan_out(score_shard, planned.shards, remedy="run again with --only-failed", wait_for=[planned])
+            parts = fan_out(
+                score_shard, planned.shards, remedy="run again with --only-failed", runner=scoring.runner,
+                wait_for=[planned],
+            )  # fmt: skip
 
             tell(Advance("report"))
             committed = commit_scores(

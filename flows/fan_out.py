@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from answerkey.flows.on_dask import StopSign, on_workers
 from answerkey.flows.prefect_or_local import Future, Task, allow_failure, as_completed
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
@@ -31,15 +32,15 @@ _LINE_EVERY_S = 10.0
 
 
 def _outcomes(
-    score: Task[..., str], shards: Sequence[Shard], wait_for: Sequence[object]
+    score: Task[..., str], shards: Sequence[Shard], wait_for: Sequence[object], stop_sign: StopSign | None
 ) -> Generator[tuple[Shard, str | Exception]]:
     """Score each shard in a task of its own, with retries.
 
     Yields each as it ends, with the name of its part or the reason why there is none. Closed before its end, it waits
     for what it has begun.
     """
-    spawn = spawns(shards)
-    closed = threading.Event()
+    spawn = spawns(shards) if stop_sign is None else False
+    closed = stop_sign or threading.Event()
     submitted: dict[Any, tuple[Shard, Callable[[], str]]] = {}
     model: list[object] = []
     of_metric = Counter(shard.name for shard in shards)
@@ -50,7 +51,7 @@ def _outcomes(
         name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
         work = score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
         # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
-        earlier_model = model if shard.workload == "semantic" else []
+        earlier_model = model if shard.workload == "semantic" and stop_sign is None else []
         future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *earlier_model])
         model = [allow_failure(future)] if shard.workload == "semantic" else model
         submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=closed.is_set)
@@ -67,18 +68,27 @@ def _outcomes(
 
 
 def fan_out(
-    score: Task[..., str], shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] = ()
+    score: Task[..., str],
+    shards: Sequence[Shard],
+    *,
+    remedy: str,
+    runner: str = "",
+    wait_for: Sequence[object] = (),
+    stop_sign: StopSign | None = None,
 ) -> dict[str, str]:
     """Submit the task `score` for each shard; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
-    `wait_for` holds the plan that they come from.
+    `wait_for` holds the plan that they come from. With the address of a Dask scheduler as the `runner`, its workers do
+    the tasks, which look at a `stop_sign`.
 
     Raises:
         UserError: a judge cannot be asked. No shard is worked on any more by then.
     """
     if not shards:
         return {}
+    if runner:
+        return on_workers(runner, lambda sign: fan_out(score, shards, remedy=remedy, stop_sign=sign))
     # Each time, Prefect makes a connection of its own: no more than one in a second.
     progress, began_at = notify_api("its progress", _begin_progress), time.monotonic()
     shown_at = logged_at = began_at
@@ -89,7 +99,7 @@ def fan_out(
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
-    outcomes = _outcomes(score, shards, wait_for)
+    outcomes = _outcomes(score, shards, wait_for, stop_sign)
     try:
         for n_done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows

@@ -249,6 +249,9 @@ def _as_declared(metrics: tuple[str, ...]) -> tuple[Metric, ...]:
     return tuple(create(metrics))
 
 
+RUNNER_PATTERN = r"^(tcp://[\w.:\[\]-]+:[0-9]{1,5})?$"
+
+
 class Scoring(_MetricOptions):
     """How to score: the metrics, their options as the metrics declare them, and which rows."""
 
@@ -258,6 +261,12 @@ class Scoring(_MetricOptions):
         False,
         description="Score again what failed in earlier runs, and ask the judges again about what a fallback judged; "
         "nothing else.",
+    )
+    runner: Annotated[str, NO_OPTION] = Field(
+        "",
+        pattern=RUNNER_PATTERN,
+        description="Address of a Dask scheduler, tcp://HOST:PORT, whose workers score. Empty: the machine of the run.",
+        examples=["tcp://scheduler:8786"],
     )
 
     @property

@@ -1,0 +1,168 @@
+"""Scoring on the workers of a Dask scheduler: the same rows as here, whatever dies, and refusals in a line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from distributed import Client
+
+from answerkey.flows.on_dask import StopSign, _out_of_reach
+from answerkey.tasks.warehouse.home import Home
+from tests.cluster_servers import dies_with_its_parent
+from tests.flows.conftest import ROOT, command
+from tests.judge_server import JudgeServer, agreeable
+from tests.kit.ports import free_port
+from tests.kit.waiting import FAULT_S, wait_until
+from tests.tasks.staging_help import jsonl, query
+
+ROWS = [{"id": str(i), "answer": f"answer {i} is {i * 7}", "reference": f"{i * 7}"} for i in range(400)]
+METRICS = "chrf,bleu,exact_match,token_overlap,tests.flows.held_metric:Held"
+SCORES = 'SELECT metric, sample_key, status, "values"::VARCHAR FROM measurements ORDER BY ALL'
+
+
+def on(runner, **judging):
+    return ["--config", json.dumps({"scoring": {"runner": runner}, "judging": judging})]
+
+
+@pytest.fixture
+def start_dask(tmp_path):
+    """Starts a scheduler or a worker of Dask, as people do."""
+    started = []
+
+    def start(what, *arguments, **changes):
+        quiet = ("--no-dashboard", "--host", "127.0.0.1", *arguments)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_" + what, *quiet], cwd=ROOT,
+            env={**os.environ, **changes}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def scheduler(start_dask, tmp_path):
+    """The address of a scheduler without workers."""
+    file = tmp_path / "scheduler.json"
+    start_dask("scheduler", "--port", "0", "--scheduler-file", file)
+    wait_until(file.exists, "a scheduler")
+    return wait_until(lambda: json.loads(file.read_text() or "{}").get("address"), "the address of the scheduler")
+
+
+@pytest.mark.real
+def test_a_worker_that_is_killed_loses_no_row_and_scores_are_those_of_one_machine(
+    cli, server, bare_cli, start_dask, scheduler, tmp_path, home, monkeypatch
+):
+    file = jsonl(tmp_path / "answers.jsonl", ROWS)
+    held = tmp_path / "held"
+    monkeypatch.setenv("HELD", str(held))
+    bare_cli("evaluate", file, "--metrics", METRICS, "--home", tmp_path / "here", "--no-page", code=0)
+    held.touch()
+    for number in range(2):
+        start_dask("worker", scheduler, "--no-nanny", "--local-directory", tmp_path / f"worker-{number}")
+
+    run = subprocess.Popen(
+        command("evaluate", file, "--metrics", METRICS, "--no-page", *on(scheduler)), cwd=ROOT,
+        env={**os.environ, "PREFECT_API_URL": server}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    at_work = held.with_suffix(".pid")
+    wait_until(lambda: run.poll() is not None or at_work.exists(), "a shard on a worker")
+    assert run.poll() is None, run.communicate()
+    os.kill(int(at_work.read_text()), signal.SIGKILL)
+    held.unlink()
+    output, _ = run.communicate()
+
+    assert run.returncode == 0, output
+    assert query(home, SCORES) == query(tmp_path / "here", SCORES)
+    assert len(query(home, SCORES)) == 5 * len(ROWS)
+
+
+def _works_until_stopped(sign, at_work):
+    at_work.touch()
+    while not sign.is_set():
+        pass
+    return "stopped"
+
+
+@pytest.mark.real
+def test_a_worker_sees_that_the_run_has_ended(start_dask, scheduler, tmp_path):
+    start_dask("worker", scheduler, "--no-nanny", "--local-directory", tmp_path / "worker")
+    at_work = tmp_path / "at-work"
+    with Client(scheduler) as client:
+        sign = StopSign()
+        result = client.submit(_works_until_stopped, sign, at_work)
+        wait_until(at_work.exists, "a task at work")
+        assert not result.done()
+
+        sign.set()
+
+        assert result.result(FAULT_S) == "stopped"
+
+
+@pytest.mark.real
+def test_a_run_that_is_ended_goes_on_with_no_reply_paid_twice(cli, server, start_dask, scheduler, tmp_path, home):
+    n_rows = 300
+    rows = [{"id": f"q{i}", "question": f"{i} + 1?", "answer": f"{i + 1}", "reference": f"{i}"} for i in range(n_rows)]
+    file = jsonl(tmp_path / "answers.jsonl", rows)
+    key = {"ANSWERKEY_JUDGE_KEY": "none"}
+    start_dask("worker", scheduler, "--no-nanny", "--local-directory", tmp_path / "worker", **key)
+    with JudgeServer(agreeable, latency=0.2) as judge:
+        asked = ("evaluate", file, "--metrics", "meaning_match", "--judge", f"openai/m@{judge.url}", "--no-page")
+        asked += tuple(on(scheduler, check="never"))
+        run = subprocess.Popen(
+            command(*asked), cwd=ROOT, env={**os.environ, **key, "PREFECT_API_URL": server},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        wait_until(lambda: run.poll() is not None or judge.n_requests >= 20, "calls by a worker")
+        assert run.poll() is None, run.communicate()
+        run.terminate()
+        output, _ = run.communicate()
+        n_after_the_end = judge.n_requests
+        done = cli(*asked, code=0, **key)
+
+    assert run.returncode not in (0, None), output
+    assert n_after_the_end < n_rows, "the run was over before it was ended"
+    assert judge.n_requests == n_rows, done.stdout
+
+
+@pytest.mark.real
+def test_a_scheduler_that_cannot_score_is_refused_before_anything_is_loaded(
+    cli, server, bare_cli, scheduler, tmp_path, home
+):
+    file = jsonl(tmp_path / "answers.jsonl", ROWS[:1])
+    nobody = f"tcp://127.0.0.1:{free_port()}"
+    evaluate = ("evaluate", file, "--metrics", "exact_match")
+
+    said = {
+        runner: cli(*evaluate, *on(runner), code=2).stderr.strip() for runner in (nobody, scheduler, "tcp://10.1.2.3:1")
+    }
+    without_server = bare_cli(*evaluate, *on(nobody), code=2).stderr.strip()
+
+    assert said[nobody].startswith(f"answerkey: runner {nobody}: no Dask scheduler answers at this address")
+    assert said[scheduler].endswith(f"the scheduler has no worker; start some with `dask worker {scheduler}`")
+    assert "workers on other machines cannot reach the Prefect server at 127.0.0.1:" in said["tcp://10.1.2.3:1"]
+    assert "workers report to a Prefect server, and none takes part" in without_server
+    assert not list(home.rglob("*.duckdb"))
+
+
+@pytest.mark.parametrize(
+    ("runner", "server", "problem"),
+    [
+        ("tcp://localhost:8786", "http://localhost:4200/api", ""),
+        ("tcp://[::1]:8786", "http://127.0.0.1:4200/api", ""),
+        ("tcp://dask:8786", "http://localhost:4200/api", "cannot reach the Prefect server at localhost:4200; set"),
+        ("tcp://10.0.0.5:8786", "https://prefect.example/api", "need a home in a bucket, s3://BUCKET/PREFIX"),
+    ],
+)
+def test_what_workers_on_other_machines_cannot_reach(runner, server, problem, tmp_path):
+    said = _out_of_reach(runner, server, Home(tmp_path))
+
+    assert said.startswith(problem) and bool(said) is bool(problem)
