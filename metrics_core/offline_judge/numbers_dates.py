@@ -396,6 +396,35 @@ _TIME = re.compile(
 _NAMED_TIME = re.compile(r"\b(?:(?P<noon>noon|midday)|midnight)\b")
 
 
+_HOURS = {word: hour for word, hour in _ONES.items() if 1 <= hour <= 12}
+_SPOKEN_TIME = re.compile(
+    r"\b(?:(?P<share>half|(?:a )?quarter) (?P<side>past|to) (?P<hour>{hours}|1[0-2]|[1-9])"
+    r"|(?P<full>{hours})(?= o'clock))(?![\w:.,]*\d)\b".format(hours="|".join(_HOURS))
+)
+
+
+def with_times_in_digits(normal: str) -> str:
+    """A normalised text with times of day in digits that are in words.
+
+    >>> with_times_in_digits("from half past ten to a quarter to 1, not at two o'clock")
+    "from 10:30 to 12:45, not at 2 o'clock"
+    """
+    if not (" past " in normal or "quarter to " in normal or "o'clock" in normal):
+        return normal
+    return _SPOKEN_TIME.sub(_in_digits, normal)
+
+
+def _in_digits(spoken: re.Match[str]) -> str:
+    if spoken["full"]:
+        return str(_HOURS[spoken["full"]])
+    hour = _HOURS.get(spoken["hour"]) or int(spoken["hour"])
+    minute = 30 if spoken["share"] == "half" else 15
+    if spoken["side"] == "to":
+        hour = hour - 1 or 12
+        minute = 60 - minute
+    return f"{hour}:{minute}"
+
+
 def times(normal: str) -> list[frozenset[int]]:
     """Every time of day that a normalised text names: the minutes since midnight that each can mean.
 
@@ -442,7 +471,7 @@ _ZEROS: Mapping[str, float] = TABLES["zeros"]
 """What is added to a temperature before it is converted."""
 _LEAST = {"temperature": 100.0}
 """The amount of which a difference is at least taken as a share: 20 and 21 °C are 1 % apart."""
-_PER_WORDS, _BEFORE_UNITS, _MARKS_OF_MONEY = word_list("per"), word_list("before_units"), frozenset("$€£₽¢")
+_PER_WORDS, _BEFORE_UNITS, _MARKS_OF_MONEY = word_list("per"), word_list("before_units"), frozenset("$€£₽¢¥₹₩₺")
 ADVERBS_OF_RATES: Mapping[str, str] = {word: unit for unit, words in TABLES["daily"].items() for word in words.split()}
 """The units of "daily", "jährlich" and others."""
 

@@ -19,6 +19,7 @@ from answerkey.metrics_core.offline_judge.numbers_dates import (
     numbers,
     ordinal_word,
     quantities,
+    with_times_in_digits,
 )
 from answerkey.metrics_core.offline_judge.vocabulary import (
     FUNCTION_WORDS,
@@ -64,13 +65,19 @@ _SCIENTIFIC = re.compile(
     r"(?=[⁻⁰-⁹¹²³])))(?P<power>[+−⁻-]?[\d⁰-⁹¹²³]{1,2})\}?(?!\w|[.,]\d)"
 )
 _SHORT_SCALE = re.compile(
-    r"(?<![\w.,])(?:(?P<money>[$€£]\s?)(?P<sum>\d+(?:\.\d+)?)(?P<unit>[kKmMbB]|bn)"
+    r"(?<![\w.,])(?:(?P<money>[$€£¥₹₩]\s?)(?P<sum>\d+(?:\.\d+)?)(?P<unit>[kKmMbB]|bn)"
     r"|(?P<number>\d+\.\d+|\d{2,})k|(?P<millions>\d+(?:\.\d+)?)M)(?![\w/]|[.,]\d)"
 )
 _FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
+_LATEX_FRACTION = re.compile(r"\\[dt]?frac\s?\{(\d+)\}\{(\d+)\}")
+_ERA = re.compile(
+    r"(?<![^\W\d_])(?:(?P<before>b\.? ?c\.? ?e|b\. ?c|v\.? ?chr|до н\.? ?э|до нашей эры)"
+    r"|(?:(?<=\d )|(?<=century ))(?:a\. ?d|c\.? ?e|n\.? ?chr|н\.? ?э|нашей эры))(?!\w)\.?"
+)
+_COMMA_BEHIND_DOTS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\w|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
 _KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")
-_MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
+_MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}[.,]\d")
 _AMOUNTS: Mapping[str, str] = TABLES["amounts"]
 _SHARES: Mapping[str, str] = TABLES["shares"]
 _AMOUNT = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_AMOUNTS, key=len, reverse=True))})(?!\S)")
@@ -180,9 +187,14 @@ def read(text: str) -> Text:
     digits_only = raw
     if _MAY_BE_SHORT.search(raw):
         # Powers of ten, and the letter of a thousand or a million: "5 x 10^3", "$3bn"
-        digits_only = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), _KELVIN.sub("kelvin", raw))
+        digits_only = _COMMA_BEHIND_DOTS.sub(lambda number: number[0].replace(".", "").replace(",", "."), raw)
+        digits_only = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), _KELVIN.sub("kelvin", digits_only))
         digits_only = _SHORT_SCALE.sub(_in_full, _SCIENTIFIC.sub(_power_of_ten, digits_only))
-    normal = normalise(digits_only)
+    if "frac" in digits_only:
+        digits_only = _LATEX_FRACTION.sub(r"\1/\2", digits_only)
+    normal = with_times_in_digits(normalise(digits_only))
+    if "c" in normal or "э" in normal:
+        normal = _ERA.sub(lambda era: "bc" if era["before"] else "ad", normal)
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     normal = normal.replace("per cent", "percent")
     if _NUMBERS_IN_A_ROW.search(normal):

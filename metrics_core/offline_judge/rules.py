@@ -767,10 +767,13 @@ def other_formula(case: Case) -> bool:
     >>> other_formula(Case.of(read("What is its derivative?"), read("It is f(y)."), read("f(x)")))
     True
     """
+    if "/" in case.reference.normal and equal(case.head.quantities, case.reference.quantities):
+        # "18 km/h" for "5 m/s": the stroke is that of a unit
+        return False
     return formulas_differ(case.head.raw, case.reference.raw)
 
 
-RULES_VERSION = 9
+RULES_VERSION = 10
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
