@@ -6,7 +6,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command
 from answerkey.flows.environment import running
 from answerkey.flows.parameters import Estimating
@@ -64,7 +63,7 @@ def calibrate(  # noqa: PLR0913
         answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2
         answerkey calibrate tone.score --rubric tone.yaml --learn 4 --out tone2.yaml --judge openai/gpt-4o-mini
     """
-    from answerkey.flows.cli.comparison_tables import calibration_json, print_calibration, print_learned
+    from answerkey.flows.cli.comparison_tables import print_calibration, print_learned
     from answerkey.flows.cli.tables import print_estimates
     from answerkey.tasks.gate.calibrate import Calibration
 
@@ -79,10 +78,8 @@ def calibrate(  # noqa: PLR0913
     # A dry run has costs, --learn has what was learned, and all else is a calibration
     if isinstance(result, list):
         print_estimates(result, as_json=as_json, at_most=True)
-    elif not isinstance(result, Calibration):
-        print_learned(result, out, as_json=as_json)
-    elif as_json:
-        print_json(calibration_json(result))
+    elif isinstance(result, Calibration):
+        print_calibration(result, as_json=as_json)
     else:
-        print_calibration(result)
+        print_learned(result, out, as_json=as_json)
     return 0

@@ -16,7 +16,6 @@ from answerkey.flows.cli.options import HOME, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
-    from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.warehouse.home import Home
 
@@ -105,8 +104,15 @@ def label(  # noqa: PLR0913
     with running(home), home.warehouse.claimed(f"label-{queue.id}") as is_claimed:
         if not is_claimed:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
+        from answerkey.flows.cli.server import answer_until_stopped
+        from answerkey.flows.labelling import labelling_server
+
         session = LabellingSession(home, queue, partial(_decided, home, queue.id))
-        _serve(session, port)
+        token = secrets.token_urlsafe(24)
+        with labelling_server(session, token, port) as server:
+            print(f"http://127.0.0.1:{server.server_port}/#{token}  (Ctrl-C stops; every label is kept)", flush=True)
+            answer_until_stopped(server)
+        print("stopped; run the same command to continue", flush=True)
     home.warehouse.publish()
     from answerkey.tasks.gate.verdicts import EXIT_CODES
 
@@ -120,17 +126,6 @@ def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
 
     print_verdict(verdict)
     announce_labels(home, queue, verdict)
-
-
-def _serve(session: LabellingSession, port: int) -> None:
-    from answerkey.flows.cli.server import answer_until_stopped
-    from answerkey.flows.labelling import labelling_server
-
-    token = secrets.token_urlsafe(24)
-    with labelling_server(session, token, port) as server:
-        print(f"http://127.0.0.1:{server.server_port}/#{token}  (Ctrl-C stops; every label is kept)", flush=True)
-        answer_until_stopped(server)
-    print("stopped; run the same command to continue", flush=True)
 
 
 def export(

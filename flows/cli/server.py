@@ -84,10 +84,27 @@ def serve(
     """
     if database and not database.startswith("postgresql+asyncpg://"):
         raise UserError("--database: give postgresql+asyncpg://USER@HOST/NAME")
+    from answerkey.tasks.publish.artifacts import PAGES
+
+    # The environment of everything that belongs to the server
     home = Home.parse(home.address)
+    environment = {
+        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
+        # and with them every run that renews one later.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+        **os.environ,
+        **({_DATABASE: database} if database else {}),
+        "PREFECT_HOME": str((home.local / "prefect").resolve()),
+        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
+        # Runs without a home of their own, and the home that the pages are of.
+        "ANSWERKEY_HOME": home.address,
+        # Else the page calls port 4200, wherever it came from.
+        "PREFECT_UI_API_URL": "/api",
+        PAGES: f"http://{_HOST}:{port + 1}",
+    }
     with stop_on_signals() as stop:
         try:
-            _serve(home, port, server_environment(home, port, database), stop)
+            _serve(home, port, environment, stop)
         except Stopped:
             print("stopped; reports, runs and schedules are kept", flush=True)
     return 0
@@ -101,7 +118,19 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
     # One server for a home, with its log beside the runs
     logs = home.local / "prefect"
     logs.mkdir(parents=True, exist_ok=True)
-    with only_server(home, stop):
+    with ExitStack() as stack:
+        for wait_s in (1, 0):
+            try:
+                stack.enter_context(locked(home.local / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if not wait_s:
+                    raise UserError(
+                        f"{home}: another `answerkey serve` uses this home; stop it, or give --home"
+                    ) from None
+                # A command that looks whether it is held has it for a moment.
+                time.sleep(wait_s)
+                stop.check()
         _check_port(port)
         _check_port(port + 1)
         api = f"http://{_HOST}:{port}/api"
@@ -115,28 +144,27 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
             Child("pages", ["pages", home.address, "--port", str(port + 1)], partial(_answers, pages)),
             Child("flows", ["serving", home.address], serving.exists),
         ]
-        with ExitStack() as stack:
-            for child in children:
-                stack.callback(child.end)
-                child.start(environment, logs)
-                child.wait_until_up(stop)
-                if child.name == "server":
-                    note = home.local / NOTE
-                    note.write_text(f"{api}\n", encoding="utf-8")
-                    stack.callback(note.unlink, missing_ok=True)
-            print(f"ready: http://{_HOST}:{port}  (home {home}; Ctrl-C stops it)", flush=True)
+        for child in children:
+            stack.callback(child.end)
+            child.start(environment, logs)
+            child.wait_until_up(stop)
+            if child.name == "server":
+                note = home.local / NOTE
+                note.write_text(f"{api}\n", encoding="utf-8")
+                stack.callback(note.unlink, missing_ok=True)
+        print(f"ready: http://{_HOST}:{port}  (home {home}; Ctrl-C stops it)", flush=True)
 
-            # What dies is started again, until this process is told to stop
-            while True:
-                stop.check()
-                for child in children:
-                    if child.has_ended:
-                        print(f"answerkey: {child.name} ended unexpectedly and is started again; see {child.log}",
-                              file=sys.stderr, flush=True)  # fmt: skip
-                        child.end()
-                        child.start(environment, logs)
-                        child.wait_until_up(stop)
-                time.sleep(_LOOK_S)
+        # What dies is started again, until this process is told to stop
+        while True:
+            stop.check()
+            for child in children:
+                if child.has_ended:
+                    problem = f"{child.name} ended unexpectedly and is started again; see {child.log}"
+                    print(f"answerkey: {problem}", file=sys.stderr, flush=True)
+                    child.end()
+                    child.start(environment, logs)
+                    child.wait_until_up(stop)
+            time.sleep(_LOOK_S)
 
 
 @contextmanager
@@ -165,49 +193,6 @@ def answer_until_stopped(pages: HTTPServer) -> None:
     with stop_on_signals() as stop:
         while not stop.told:
             pages.handle_request()
-
-
-def server_environment(home: Home, port: int, database: str = "") -> dict[str, str]:
-    """The environment of everything that belongs to the server on `port`, which keeps runs in `database`, if named."""
-    from answerkey.tasks.publish.artifacts import PAGES
-
-    return {
-        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
-        # and with them every run that renews one later.
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        **os.environ,
-        **({_DATABASE: database} if database else {}),
-        "PREFECT_HOME": str((home.local / "prefect").resolve()),
-        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
-        # Runs without a home of their own, and the home that the pages are of.
-        "ANSWERKEY_HOME": home.address,
-        # Else the page calls port 4200, wherever it came from.
-        "PREFECT_UI_API_URL": "/api",
-        PAGES: f"http://{_HOST}:{port + 1}",
-    }
-
-
-@contextmanager
-def only_server(home: Home, stop: Stop) -> Iterator[None]:
-    """Around the server of a home: no other is started for it meanwhile.
-
-    Raises:
-        UserError: another server uses this home.
-    """
-    with ExitStack() as stack:
-        for wait_s in (1, 0):
-            try:
-                stack.enter_context(locked(home.local / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                break
-            except BlockingIOError:
-                if not wait_s:
-                    raise UserError(
-                        f"{home}: another `answerkey serve` uses this home; stop it, or give --home"
-                    ) from None
-                # A command that looks whether it is held has it for a moment.
-                time.sleep(wait_s)
-                stop.check()
-        yield
 
 
 class Child:

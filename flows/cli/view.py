@@ -71,9 +71,17 @@ def _write(home: Home, folder: Path) -> int:
         raise UserError(f"--to {folder}: this is in the home; give a folder outside of it")
     site = Site(home)
     written: list[str] = []
+    earlier_names: list[str] = []
     try:
         names = list(site.names())
-        earlier_names = _written_before(folder)
+        # What the last call has written there and may remove: nothing that a link, or an edited list, has elsewhere.
+        # No page has a name that cannot be printed, and some of these no path can have
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            listed = (folder / _LIST).read_text(encoding="utf-8").splitlines()
+            top = folder.resolve()
+            for name in listed:
+                if name != _LIST and name.isprintable() and (top / name).parent.resolve().is_relative_to(top):
+                    earlier_names.append(name)
         # Ahead, so that what a kill leaves behind is known as well.
         _note(folder, dict.fromkeys([*earlier_names, *names]))
         for name in names:
@@ -85,37 +93,21 @@ def _write(home: Home, folder: Path) -> int:
             with atomic_write(folder / name) as unfinished:
                 unfinished.write_bytes(content)
             written.append(name)
+        # What is a page no longer, and the folders that are empty without it
         for name in {*earlier_names, *names} - {*written}:
-            _remove(folder, name)
+            file = folder / name
+            if file.is_dir():
+                continue
+            file.unlink(missing_ok=True)
+            for parent in file.parents[: len(Path(name).parts) - 1]:
+                with suppress(OSError):
+                    parent.rmdir()
         _note(folder, written)
     except OSError as error:
         raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
     return len(written)
 
 
-def _written_before(folder: Path) -> list[str]:
-    """What the last call has written there and may remove: nothing that a link, or an edited list, has elsewhere."""
-    try:
-        names = (folder / _LIST).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return []
-    top = folder.resolve()
-    # No page has a name that cannot be printed, and some of these no path can have.
-    names = [name for name in names if name != _LIST and name.isprintable()]
-    return [name for name in names if (top / name).parent.resolve().is_relative_to(top)]
-
-
 def _note(folder: Path, names: Iterable[str]) -> None:
     with atomic_write(folder / _LIST) as unfinished:
         unfinished.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-
-
-def _remove(folder: Path, name: str) -> None:
-    """A file that is a page no longer, and the folders that are empty without it."""
-    file = folder / name
-    if file.is_dir():
-        return
-    file.unlink(missing_ok=True)
-    for parent in file.parents[: len(Path(name).parts) - 1]:
-        with suppress(OSError):
-            parent.rmdir()
