@@ -120,7 +120,7 @@ def gate_releases(
             dataset or ", ".join(datasets_of(run.home, new[0])),
             {"old": old, "new": new, "policy": policy, "dataset": dataset},
         ):
-            gates = [decide(run.home, old, one, rules, dataset=dataset) for one in new]
+            gates = [decide(run.home, old, new_report, rules, dataset=dataset) for new_report in new]
             log_verdicts(run, gates)
             for gated in gates:
                 log_page(partial(publish_verdict_page, run.home, gated, drawn=page))

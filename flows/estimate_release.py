@@ -12,13 +12,16 @@ from answerkey.flows.evaluate_release import (
     validate_answers,
     with_kept_gate,
 )
-from answerkey.flows.findings import log_dry_run, log_validation
+from answerkey.flows.findings import log_validation
 from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import started
-from answerkey.metrics_core.llm.cost import Cost
+from answerkey.flows.runs import log, started
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.load.load import dataset_name
+from answerkey.tasks.publish import tables
+from answerkey.tasks.publish.artifacts import artifact_key, show_table
+from answerkey.tasks.publish.text import not_counted, price
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
@@ -67,5 +70,15 @@ def estimate_release(
                 key_from=judging.key_from, wait_for=[validated],
             )  # fmt: skip
             costs = [*estimate_calls(planned)]
-            log_dry_run(loaded.dataset, judge, costs)
+            show_table(
+                tables.costs("", costs), artifact_key("dry-run", loaded.dataset), "What the judges would be asked"
+            )
+            n_calls = sum(cost.calls for cost in costs)
+            conditions = not_counted(judge.fallback_labels)
+            if judge.batch:
+                conditions = f" as a batch{conditions}"
+            log.info(
+                f"dry run: {n_calls:,} calls, {price(total_usd(costs))}{conditions}; no judge was asked, and nothing "
+                "was scored"
+            )
     return costs

@@ -14,15 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from answerkey.flows.answers import Answers, find_answers
-from answerkey.flows.command_line import command_line
+from answerkey.flows.answers import Answers, command_line, find_answers
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.fan_out import fan_out, outcome
 from answerkey.flows.findings import (
     how_it_ended,
     how_they_ended,
     log_comparisons,
-    log_expected_cost,
     log_page,
     log_plan,
     log_validation,
@@ -44,7 +42,7 @@ from answerkey.tasks.load.load import Loaded, dataset_name, load
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import address, publish_comparison, publish_run, publish_scores
 from answerkey.tasks.publish.events import announce
-from answerkey.tasks.publish.text import first_is_old
+from answerkey.tasks.publish.text import first_is_old, what_it_costs
 from answerkey.tasks.releases.kept_gate import kept_gate
 from answerkey.tasks.releases.register import claimed
 from answerkey.tasks.reports.aggregate import aggregate
@@ -286,7 +284,7 @@ def _check_reachable(planned: Plan, judge: JudgeOptions) -> None:
     if judge.offline or all(shard.metric.kind != "judge" for shard in planned.shards):
         return
     expected = estimate_calls(planned)
-    log_expected_cost(judge, expected)
+    log.info(what_it_costs(judge.labels, judge.limits, expected, judge.fallback_labels))
     if not judge.fallbacks and any(cost.calls for cost in expected):
         check_reachable(judge.models())
 

@@ -19,7 +19,7 @@ from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.publish.artifacts import notify_api
 from answerkey.tasks.score.score import schedule_order, spawns
 from answerkey.tasks.score.shard import Shard, fail_shard
-from answerkey.tasks.server import is_away
+from answerkey.tasks.server import is_away, within_run
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
@@ -79,9 +79,18 @@ def fan_out(
     """
     if not shards:
         return {}
-    # Each time, Prefect makes a connection of its own: no more than one in a second.
-    progress, began_at = notify_api("its progress", _begin_progress), time.monotonic()
-    shown_at = logged_at = began_at
+    progress = None
+    if within_run():
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+        # The type allows for a coroutine, which only asynchronous flows get
+        begin = partial(create_progress_artifact, 0.0, "scoring", "Shards scored")
+        progress = notify_api("its progress", cast("Callable[[], uuid.UUID]", begin))
+
+    # How many rows each metric has to score, and has scored
+    started_at = time.monotonic()
+    logged_at = started_at
+    notified_at = started_at
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -89,20 +98,31 @@ def fan_out(
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
+
+    # Each shard as it ends, with what says how far the run is
     outcomes = _outcomes(score, shards, wait_for)
     try:
         for n_done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
             tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
-            parts[shard.part] = part if isinstance(part, str) else _failed(shard, part, remedy)
-            now, ended = time.monotonic(), n_done == len(shards)
-            if ended or now >= logged_at + _LINE_EVERY_S:
-                speed = "" if ended else _speed(scored.total(), todo.total(), now - began_at)
+            if isinstance(part, UserError):
+                raise part
+            if isinstance(part, str):
+                parts[shard.part] = part
+            else:
+                problem = f"{type(part).__name__}: {part}"
+                log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
+                parts[shard.part] = fail_shard(shard, problem)
+            moment = time.monotonic()
+            is_last = n_done == len(shards)
+            if is_last or moment >= logged_at + _LINE_EVERY_S:
+                speed = "" if is_last else _speed(scored.total(), todo.total(), moment - started_at)
                 log.info(f"scored {scored.total():,} of {todo.total():,} rows{speed}", extra=HOW_FAR)
-                logged_at = now
-            if progress and (ended or now >= shown_at + 1):
-                notify_api("its progress", partial(_show_progress, progress, 100 * n_done / len(shards)))
-                shown_at = time.monotonic()
+                logged_at = moment
+            # Each time, Prefect makes a connection of its own: no more than one in a second
+            if progress and (is_last or moment >= notified_at + 1):
+                notify_api("its progress", partial(update_progress_artifact, progress, 100 * n_done / len(shards)))
+                notified_at = time.monotonic()
     except Exception:
         # Shards that are still worked on read the files that the run removes next.
         outcomes.close()
@@ -121,19 +141,6 @@ def _speed(n_done: int, n_rows: int, seconds: float) -> str:
     )
 
 
-def _begin_progress() -> uuid.UUID:
-    from prefect.artifacts import create_progress_artifact
-
-    # The type allows for a coroutine, which only asynchronous flows get.
-    return cast(uuid.UUID, create_progress_artifact(0.0, "scoring", "Shards scored"))
-
-
-def _show_progress(progress: uuid.UUID, percent: float) -> None:
-    from prefect.artifacts import update_progress_artifact
-
-    update_progress_artifact(progress, percent)
-
-
 def _tags(shard: Shard) -> list[str]:
     """`judge-openai` for a shard that asks such a judge: a concurrency limit of that name holds it back.
 
@@ -145,14 +152,6 @@ def _tags(shard: Shard) -> list[str]:
     return sorted({"judge-" + judge.model.partition("/")[0] for judge in metric.judge.models()})
 
 
-def _failed(shard: Shard, error: Exception, remedy: str) -> str:
-    if isinstance(error, UserError):
-        raise error
-    problem = f"{type(error).__name__}: {error}"
-    log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
-    return fail_shard(shard, problem)
-
-
 def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | None = None) -> R | Exception:
     """Wait for what a submitted task returned, or for the error of its last attempt.
 
@@ -162,16 +161,14 @@ def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | N
     try:
         return future.result(raise_on_failure=False)
     except Exception as error:
-        if otherwise is None or not _is_not_admitted(error):
+        if otherwise is None:
+            return error
+        from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+
+        # Whether the server could not be asked for a place under a concurrency limit
+        if not isinstance(error, ConcurrencySlotAcquisitionError) and not is_away(error):
             return error
     try:
         return otherwise()
     except Exception as error:
         return error
-
-
-def _is_not_admitted(error: Exception) -> bool:
-    """Whether the server could not be asked for a place under a concurrency limit."""
-    from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
-
-    return isinstance(error, ConcurrencySlotAcquisitionError) or is_away(error)

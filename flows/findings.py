@@ -8,13 +8,10 @@ from collections.abc import Callable, Sequence
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.runs import Run, log
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded
-from answerkey.tasks.publish.artifacts import artifact_key, in_one_line, show_table
-from answerkey.tasks.publish.tables import costs as cost_table
-from answerkey.tasks.publish.text import headline, not_counted, price, what_it_costs
+from answerkey.tasks.publish.artifacts import in_one_line
+from answerkey.tasks.publish.text import headline
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.validate.validate import Check, Validation
@@ -47,21 +44,6 @@ def log_plan(plan: Plan) -> None:
     is_any_known = any(n_known for _, n_known in plan.n_known)
     n_metrics = f"with {len(metrics)} metric{'s' * (len(metrics) > 1)}"
     log.info(f"scoring {', '.join(metrics) if is_any_known else n_metrics}")
-
-
-def log_expected_cost(judge: JudgeOptions, expected: Sequence[Cost]) -> None:
-    """Log what the judges are expected to cost, before they are asked."""
-    log.info(what_it_costs(judge.labels, judge.limits, expected, judge.fallback_labels))
-
-
-def log_dry_run(dataset: str, judge: JudgeOptions, costs: Sequence[Cost]) -> None:
-    """Show and log what the judges would be asked."""
-    show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
-    calls = sum(cost.calls for cost in costs)
-    conditions = f"{' as a batch' if judge.batch else ''}{not_counted(judge.fallback_labels)}"
-    log.info(
-        f"dry run: {calls:,} calls, {price(total_usd(costs))}{conditions}; no judge was asked, and nothing was scored"
-    )
 
 
 def log_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:

@@ -48,28 +48,30 @@ class _Labelling(LocalPages):
             self.send_text(HTTPStatus.FORBIDDEN, "open the address that `answerkey label` printed: it has a token")
         else:
             try:
-                state = json.dumps(self._done(self._request()))
+                state = json.dumps(self._done())
             except (UserError, ValueError, RecursionError) as error:
                 self.send_text(HTTPStatus.BAD_REQUEST, str(error))
             else:
                 self.send(HTTPStatus.OK, "application/json", state.encode())
 
-    def _request(self) -> Mapping[str, Any]:
+    def _done(self) -> dict[str, Any]:
+        # Nothing of a request is believed before it was looked at
         size = int(self.headers.get("Content-Length", 0))
         if not 0 < size <= _LARGEST:
             raise UserError(f"a request has at most {_LARGEST:,} bytes")
         request = json.loads(self.rfile.read(size))
         if not isinstance(request, Mapping):
             raise UserError("a request must be a JSON object")
-        return request
-
-    def _done(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        annotator, position, verdicts = (request.get(name) for name in ("annotator", "place", "verdicts"))
         action = request.get("action")
+        annotator = request.get("annotator")
+        position = request.get("place")
+        verdicts = request.get("verdicts")
         if not isinstance(annotator, str) or type(position) is not int:
             raise UserError("a request has an annotator, a text, and a place, a whole number")
         if action == "label" and not isinstance(verdicts, Mapping):
             raise UserError("a request with labels has verdicts, an object")
+
+        # What the annotator wants done, and what the page shows next
         annotator = one_line(annotator)
         match action:
             case "label":

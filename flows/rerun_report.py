@@ -94,13 +94,15 @@ def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judgi
     parameters = manifest["parameters"]
     try:
         scored_with = dict(parameters["scoring"])
-        # The rubrics and the suite that were used, wherever their files are now.
+        # The rubrics and the suite that were used, wherever their files are now
         rubrics = manifest.get("rubrics", {})
         scored_with["metrics"] = [with_content(spec, rubrics) for spec in scored_with["metrics"]]
-        scoring, judging = Scoring(**scored_with), Judging(**parameters["judging"])
-        limits = Limits(
-            **{**parameters["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
-        )
+        scoring = Scoring(**scored_with)
+        judging = Judging(**parameters["judging"])
+        limited_by = dict(parameters["limits"])
+        if suite := manifest.get("expectations"):
+            limited_by["expectations"] = suite
+        limits = Limits(**limited_by)
     except (InvalidValue, KeyError) as error:
         raise UserError(
             f"{rerun.report}: it was made by another version of answerkey, with unknown parameters; "
@@ -130,17 +132,13 @@ def _judging(manifest: Mapping[str, Any], judging: Judging, rerun: Rerunning, *,
         fallbacks = () if OFFLINE in rerun.judges else judging.fallbacks
         changes["fallbacks"] = tuple(judge for judge in fallbacks if judge not in rerun.judges)
         return judging.model_copy(update={**changes, "judges": rerun.judges, "api_base": rerun.api_base})
+    # A report whose judges were named outside of it is not made again with others by accident
     if asked and not judging.judges:
-        _check_same_judges(manifest, judging)
+        old_judges = (manifest.get("judge") or {}).get("judges")
+        new_judges = list(judging.options().labels)
+        if old_judges and old_judges != new_judges:
+            raise UserError(
+                f"the report asked {', '.join(old_judges)}, which were not named in it; now it would ask "
+                f"{', '.join(new_judges)}; name the ones you want"
+            )
     return judging.model_copy(update=changes)
-
-
-def _check_same_judges(manifest: Mapping[str, Any], judging: Judging) -> None:
-    """A report whose judges were named outside of it is not made again with others by accident."""
-    asked_before = (manifest.get("judge") or {}).get("judges")
-    asked_now = list(judging.options().labels)
-    if asked_before and asked_before != asked_now:
-        raise UserError(
-            f"the report asked {', '.join(asked_before)}, which were not named in it; now it would ask "
-            f"{', '.join(asked_now)}; name the ones you want"
-        )

@@ -71,7 +71,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "label": "label",
         "labels export": "label",
         "labels import": "label",
-        "calibrate": "calibrate",
+        "calibrate": "label",
     },
     "Releases": {
         "register-release": "releases",

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import quote
@@ -60,7 +60,11 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
     if not within_run():
         return None
     try:
-        with nullcontext() if _Server.answers else _without_retries():
+        with ExitStack() as stack:
+            if not _Server.answers:
+                from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+                stack.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
             reply = do()
     except Exception as error:
         # One that is refused says nothing about the next.
@@ -74,12 +78,6 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
         return None
     _Server.answers = True
     return reply
-
-
-def _without_retries() -> AbstractContextManager[object]:
-    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-
-    return temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
 
 
 def show_table(table: Table, key: str, description: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from answerkey.metrics_core.decide.verdict import PRECEDENCE
@@ -121,21 +121,10 @@ def build_overview(home: Home) -> Overview:
         judges = warehouse.execute(_SQL["judges"]).fetchall()
         free_judges = warehouse.execute(_SQL["free_judges"]).fetchall()
         summaries = tuple(_summary(warehouse, home, *columns) for columns in datasets)
-    return Overview(
-        made_at=made_at,
-        datasets=summaries,
-        verdicts=tuple(ListedVerdict(*columns) for columns in verdicts),
-        judges=_judges(judges) if judges else None,
-        spent=sum(usd or 0.0 for *_, usd, _unpriced, _ in judges),
-        unpriced=sum(unpriced for *_, unpriced, _ in judges),
-        free=tuple(free_judges),
-    )
 
-
-def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
-    """Show the calls to each judge with each of its prompts, and what they cost."""
+    # The calls to each judge with each of its prompts, and what they cost
     cells = []
-    for judge, prompt, *counts, usd, unpriced, last_at in rows:
+    for judge, prompt, *counts, usd, unpriced, last_at in judges:
         cost = Cell(dollars(usd or 0))
         if unpriced and usd is None:
             cost = Cell("not known")
@@ -146,7 +135,16 @@ def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
         "judge", "prompt", "runs", "calls", "without a usable reply", "tokens sent", "tokens received", "US$",
         "last call, UTC",
     )  # fmt: skip
-    return Table("Calls to judges", head, cells, left=["prompt", "last call, UTC"])
+    calls = Table("Calls to judges", head, cells, left=["prompt", "last call, UTC"])
+    return Overview(
+        made_at=made_at,
+        datasets=summaries,
+        verdicts=tuple(ListedVerdict(*columns) for columns in verdicts),
+        judges=calls if judges else None,
+        spent=sum(usd or 0.0 for *_, usd, _unpriced, _ in judges),
+        unpriced=sum(unpriced for *_, unpriced, _ in judges),
+        free=tuple(free_judges),
+    )
 
 
 def _summary(

@@ -96,7 +96,15 @@ class Site:
     def _page(self, name: str) -> bytes | None:
         """Return a page that is made from the tables; None if there is none of this name."""
         if name == INDEX:
-            return self._overview()
+            overview = build_overview(self.home)
+            report_files = {file for dataset in overview.datasets for file in dataset.files.values()}
+            docs_folder = DOCS.partition("/")[0]
+            stored = [quote(file) for file in self._stored()]
+            other_pages = [
+                file for file in stored if file not in report_files and not file.startswith(f"{docs_folder}/")
+            ]
+            docs = DOCS if DOCS in stored else ""
+            return render_overview(overview, other_pages, docs=docs).encode("utf-8", "replace")
         if not self.home.warehouse.exists():
             return None
         [state] = self.home.rows(_SQL["state"])
@@ -110,16 +118,6 @@ class Site:
             html = render(report_page(self.home, report_id)).encode("utf-8", "replace")
             self._pages = dict([*self._pages.items(), (name, html)][-_MAX_PAGES:])
         return self._pages[name]
-
-    def _overview(self) -> bytes:
-        overview = build_overview(self.home)
-        report_files = {file for dataset in overview.datasets for file in dataset.files.values()}
-        stored = [quote(name) for name in self._stored()]
-        other_pages = [
-            name for name in stored if name not in report_files and not name.startswith(f"{DOCS.partition('/')[0]}/")
-        ]
-        html = render_overview(overview, other_pages, docs=DOCS if DOCS in stored else "")
-        return html.encode("utf-8", "replace")
 
 
 def report_page(home: Home, report_id: str) -> Page:

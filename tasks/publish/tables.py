@@ -55,28 +55,28 @@ def reports_by_release(reports: Sequence[Report]) -> ByRelease:
     return {names[report.report_id]: report for report in reports}
 
 
-def report_scores(report: Report, names: Sequence[str]) -> Table:
-    """Show the fields `names` of one report, each with its mean, its interval, and how many answers it has scored."""
-    scores = list(filter(None, map(report.score, names)))
+def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
+    """Show the fields `names` of reports on one data set: of several with a column for each report.
+
+    Of one report, each field has its mean, its interval, and how many answers it has scored.
+    """
+    [report, *other_reports] = reports
+    if other_reports:
+        by_release = reports_by_release(reports)
+        title = f"{len(reports)} releases on {report.dataset}: mean [{_INTERVAL}]"
+        return scores(title, by_release, names, list(counts(by_release)))
+    report_scores = list(filter(None, map(report.score, names)))
     rows = []
-    for score in scores:
+    for score in report_scores:
         n_scored = f"{score.n_scored:,}/{score.n_total:,}"
         interval = ends(score.ci_low, score.ci_high)
         n_clusters = count(score.n_clusters)
         n_failed = count(score.n_failed or None)
         rows.append((score.name, number(score.mean), interval, n_scored, n_clusters, n_failed))
     head = ("metric", "mean", _INTERVAL, "scored/total", "clusters", "failed")
-    table = Table(f"{report.release} on {report.dataset}", head, rows, groups=[score.metric for score in scores])
+    groups = [score.metric for score in report_scores]
+    table = Table(f"{report.release} on {report.dataset}", head, rows, groups=groups)
     return table.without_empty("clusters", "failed")
-
-
-def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
-    """Show the fields `names` of reports on one data set: of several with a column for each report."""
-    if len(reports) == 1:
-        return report_scores(reports[0], names)
-    by_release = reports_by_release(reports)
-    title = f"{len(reports)} releases on {reports[0].dataset}: mean [{_INTERVAL}]"
-    return scores(title, by_release, names, list(counts(by_release)))
 
 
 def scores(title: str, by_release: ByRelease, names: Sequence[str], footer: Sequence[Row] = ()) -> Table:

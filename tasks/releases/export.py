@@ -88,8 +88,14 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
 def _write_references(
     warehouse: duckdb.DuckDBPyConnection, parameters: Mapping[str, str | None], file: Path, *, questions: bool = False
 ) -> None:
-    """Write a data set version, with the slices that its samples have in the answers that `about` names."""
-    with_questions = questions or _has_questions(warehouse, parameters)
+    """Write a data set version, with the slices that its samples have in the answers that `parameters` name."""
+    # Whether the questions came with the references: those that stood beside the answers are in no version
+    with_questions = questions
+    if not questions:
+        digest = hashlib.md5(usedforsecurity=False)
+        for *row, _ in _fetch(warehouse, "samples", parameters):
+            digest.update(Reference.stored(row)._replace(question=None).hash.encode())
+        with_questions = digest.hexdigest()[:12] != parameters["version"]
     with file.open("w", encoding="utf-8") as out:
         for sample_id, question, references, facts, cluster, incorrect, slices in _fetch(
             warehouse, "samples", parameters
@@ -98,14 +104,6 @@ def _write_references(
             fields["incorrect_references"] = incorrect
             fields["question"] = question if with_questions else None
             out.write(json.dumps({**(slices or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
-
-
-def _has_questions(warehouse: duckdb.DuckDBPyConnection, parameters: Mapping[str, str | None]) -> bool:
-    """Whether the questions came with the references: those that stood beside the answers are in no version."""
-    digest = hashlib.md5(usedforsecurity=False)
-    for *row, _ in _fetch(warehouse, "samples", parameters):
-        digest.update(Reference.stored(row)._replace(question=None).hash.encode())
-    return digest.hexdigest()[:12] != parameters["version"]
 
 
 def _fetch(

@@ -170,7 +170,8 @@ def pending(home: Home) -> list[Registration]:
 def registrations(home: Home) -> list[Registration]:
     """All registrations, with a report or without, in their order."""
     rows = home.rows(_SQL["registrations"]) if home.warehouse.exists() else []
-    return [_registration(row) for row in rows]
+    stored = [Registration(*row) for row in rows]
+    return [replace(registration, generation=json.loads(str(registration.generation))) for registration in stored]
 
 
 @contextmanager
@@ -197,8 +198,3 @@ def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
             yield [], f"{registration.name}: another run is evaluating it"
         else:
             yield [], ""
-
-
-def _registration(row: tuple[Any, ...]) -> Registration:
-    registration = Registration(*row)
-    return replace(registration, generation=json.loads(str(registration.generation)))

@@ -232,9 +232,15 @@ class Lake:
         with _opening:
             if key in _open:
                 return _open[key]
-            # Its messages say what is wrong with the catalog; DuckDB's hold the whole connection text.
+            # Its messages say what is wrong with the catalog; DuckDB's hold the whole connection text. DuckLake knows
+            # by their English texts which of the server's errors it may try again.
             with self._catalog(wait_s) as server:
-                _check_language(server, self.address)
+                [(language,)] = server.execute("SHOW lc_messages").fetchall()
+                if not str(language).lower().startswith(("c", "posix", "en")):
+                    raise UserError(
+                        f"{self.address}: the catalog's server answers in {language}; an administrator must run "
+                        f"ALTER DATABASE {server.info.dbname} SET lc_messages = 'C'"
+                    )
             with suppress(_NoLake):
                 return self._open(make=False)
         return None
@@ -265,19 +271,17 @@ class Lake:
             )
         except duckdb.Error as error:
             connection.close()
-            raise self._why(str(error)) from error
+            message = str(error)
+            if "creating a new DuckLake is explicitly disabled" in message:
+                raise _NoLake from error
+            if "does not match existing data path" in message:
+                other = message.partition("data path in the catalog ")[2].partition(f"/{DATA}/")[0].strip('"')
+                raise UserError(
+                    f"{self.address}: {CATALOG} names the catalog of {other}; each home has a database of its own"
+                ) from error
+            raise Unreachable(f"{self.address}: the catalog cannot be attached: {_brief(message)}") from error
         _open[os.getpid(), conninfo, self.address] = connection
         return connection
-
-    def _why(self, message: str) -> Exception:
-        if "creating a new DuckLake is explicitly disabled" in message:
-            return _NoLake()
-        if "does not match existing data path" in message:
-            there = message.partition("data path in the catalog ")[2].partition(f"/{DATA}/")[0].strip('"')
-            return UserError(
-                f"{self.address}: {CATALOG} names the catalog of {there}; each home has a database of its own"
-            )
-        return Unreachable(f"{self.address}: the catalog cannot be attached: {_brief(message)}")
 
     @contextmanager
     def _cursor(self, opened: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -355,16 +359,6 @@ def catalog(address: str) -> str:
     if settings.get("password"):
         raise UserError(f"{CATALOG} holds a password, and would show it: keep it in PGPASSWORD or PGPASSFILE")
     return conninfo
-
-
-def _check_language(server: psycopg.Connection, address: str) -> None:
-    """DuckLake knows by their English texts which of the server's errors it may try again."""
-    [(language,)] = server.execute("SHOW lc_messages").fetchall()
-    if not str(language).lower().startswith(("c", "posix", "en")):
-        raise UserError(
-            f"{address}: the catalog's server answers in {language}; an administrator must run "
-            f"ALTER DATABASE {server.info.dbname} SET lc_messages = 'C'"
-        )
 
 
 def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:

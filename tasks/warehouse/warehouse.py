@@ -113,19 +113,17 @@ class WarehouseFile:
             return
         if not self.exists():
             raise nothing_here(self.folder)
-        # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it
+        # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it. It serves who
+        # may not take the lock, which a home that is there to be read does not admit
         snapshot = self.folder / SNAPSHOT
-        if snapshot.exists() and (self.published or not self._lockable()):
+        lock = self.folder / f"{FILE}.lock"
+        is_lockable = os.access(lock if lock.exists() else self.folder, os.W_OK)
+        if snapshot.exists() and (self.published or not is_lockable):
             with self._connected(wait_s, snapshot) as connection:
                 yield connection
             return
         with self._locked(fcntl.LOCK_SH), self._connected(wait_s, self.file) as connection:
             yield connection
-
-    def _lockable(self) -> bool:
-        """Whether this user may take the lock, which a home that is there to be read does not admit."""
-        lock = self.folder / f"{FILE}.lock"
-        return os.access(lock if lock.exists() else self.folder, os.W_OK)
 
     @contextmanager
     def _locked(self, mode: int) -> Iterator[None]:
@@ -167,19 +165,15 @@ class WarehouseFile:
             for left in (*(file for files in unfinished for file in files), *self.folder.glob("spill/duckdb_temp_*")):
                 left.unlink(missing_ok=True)
             self._settle()
-            with atomic_write(self.file) as fresh:
-                self._copy_rows(fresh)
+            with atomic_write(self.file) as fresh, session(str(fresh)) as connection:
+                create_tables(limited(connection, self.folder))
+                connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
+                for name, relation in relations().items():
+                    if not relation.is_view and name != "schema_version":
+                        connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
+                connection.execute("DETACH old")
             self._publish()
             self._due.unlink(missing_ok=True)
-
-    def _copy_rows(self, fresh: Path) -> None:
-        with session(str(fresh)) as connection:
-            create_tables(limited(connection, self.folder))
-            connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
-            for name, relation in relations().items():
-                if not relation.is_view and name != "schema_version":
-                    connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
-            connection.execute("DETACH old")
 
     def finish_removal(self) -> bool:
         """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""

@@ -35,11 +35,33 @@ def write(page: Page, path: Path) -> Path:
 
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
+    # The two releases that the table of samples begins with
+    labels = [release.label for release in page.releases]
+    old = labels[-2:][0]
+    new = labels[-1]
+    if page.comparisons:
+        old = page.comparisons[-1].old
+        new = page.comparisons[-1].new
+
+    # Fields and releases by their places, as the script has them
+    metrics = {field.metric for field in page.fields}
+    data = {
+        "dataset": page.dataset,
+        "primary": page.primary,
+        "binary": [field.name for field in page.fields if field.binary],
+        "lower": [field.name for field in page.fields if field.lower_is_better],
+        "fields": [field.name for field in page.fields],
+        "reports": [release.report.report_id for release in page.releases],
+        "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
+        "old": labels.index(old),
+        "new": labels.index(new),
+        "samples": page.samples,
+    }
     return from_template(
         "page.html.j2",
         _SCRIPTS,
         page=page,
-        data=Markup(for_script(_table_data(page))),
+        data=Markup(for_script(data)),
         colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
 
@@ -68,32 +90,6 @@ def for_script(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         json = json.replace(character, f"\\u{ord(character):04x}")
     return json
-
-
-def _table_data(page: Page) -> dict[str, Any]:
-    """What the table of samples needs."""
-    labels = [release.label for release in page.releases]
-    metrics = {field.metric for field in page.fields}
-    # The two releases that the table begins with
-    old = labels[-2:][0]
-    new = labels[-1]
-    if page.comparisons:
-        old = page.comparisons[-1].old
-        new = page.comparisons[-1].new
-
-    # Fields and releases by their places, as the script has them
-    return {
-        "dataset": page.dataset,
-        "primary": page.primary,
-        "binary": [field.name for field in page.fields if field.binary],
-        "lower": [field.name for field in page.fields if field.lower_is_better],
-        "fields": [field.name for field in page.fields],
-        "reports": [release.report.report_id for release in page.releases],
-        "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
-        "old": labels.index(old),
-        "new": labels.index(new),
-        "samples": page.samples,
-    }
 
 
 def policy(style: str, script: str) -> str:
