@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.decide.ppi import PredictionPowered
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.gate.calibrate import Calibration
+    from answerkey.tasks.validate.validate import Check
 
 ByRelease = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
@@ -300,24 +301,11 @@ def coverage(by_release: ByRelease, names: Sequence[str]) -> Table:
     return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSummary:
-    """What a check of the data found; `release` is None where it was about all of them."""
-
-    rule: str
-    severity: str
-    release: str | None
-    success: bool
-    n_checked: int
-    n_failed: int
-    message: str
-
-
-def checks(title: str, checked: Sequence[CheckSummary]) -> Table:
-    """Checks of the data, with what each found."""
-    rows = [
-        (check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message) for check in checked
-    ]
+def checks(title: str, outcomes: Sequence[Check]) -> Table:
+    """Show checks of the data, with what each found."""
+    rows = []
+    for check in outcomes:
+        rows.append((check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message))
     head = ("check", "severity", "found", "checked", "message")
     return Table(title, head, rows, left=["severity", "message"], wrapped={"message": 36})
 

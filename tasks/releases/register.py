@@ -1,4 +1,6 @@
-"""The registry of releases to evaluate: answers in the warehouse that wait for a report, claimed by one run at a time.
+"""The registry of releases to evaluate, and the gate of a data set that decides where a run names none.
+
+A registration is answers in the warehouse that wait for a report, claimed by one run at a time.
 
 An event that is lost costs nothing, because a schedule finds what has no report; one that comes twice does nothing,
 because only one run at a time has a registration, and it looks first.
@@ -14,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source, dataset_name, load
@@ -94,16 +97,15 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         raise UserError(f"{called(source.answers)}: {validation.broken}")
     committed = commit(home, run_id, source.answers, loaded, validation.accepted, ())
     [release] = committed.releases
-    key = [committed.dataset, committed.dataset_version, release.release, release.answers_version]
     columns = {
-        "registration": content_hash(key)[:12],
         "dataset": committed.dataset,
         "dataset_version": committed.dataset_version,
         "release": release.release,
         "answers_version": release.answers_version,
-        "source": without_secrets(source.answers),
-        "generation": json.dumps(generation_of(source.answers)),
     }
+    columns["registration"] = content_hash([*columns.values()])[:12]
+    columns["source"] = without_secrets(source.answers)
+    columns["generation"] = json.dumps(generation_of(source.answers))
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], columns)
     registration = registration_named(home, columns["registration"])
@@ -198,3 +200,33 @@ def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
             yield [], f"{registration.name}: another run is evaluating it"
         else:
             yield [], ""
+
+
+def keep_gate(home: Home, dataset: str, baseline: str, policy: Policy) -> None:
+    """Keep the gate of a data set. It holds until another is kept; its policy says what a PASS makes of the baseline.
+
+    Args:
+        baseline: a release, of which always the newest report counts, or the id of a report, which stays the same.
+    """
+    columns = {"dataset": dataset, "baseline": baseline, "policy": json.dumps(policy.as_dict())}
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(_SQL["keep_gate"], columns)
+
+
+def kept_gate(home: Home, dataset: str) -> tuple[str, str]:
+    """The baseline of a data set, and the text of its policy; both empty where no gate is kept.
+
+    >>> from answerkey.tasks.warehouse.home import Home
+    >>> kept_gate(Home.parse("no such home"), "faq")
+    ('', '')
+    """
+    rows = home.rows(_SQL["kept_gate"], {"dataset": dataset}) if home.warehouse.exists() else []
+    return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
+
+
+def never_gated(home: Home) -> list[tuple[str, str, str, str]]:
+    """Report, baseline, policy and time of the gate of each newest registered release that it has not decided on.
+
+    A gate may be kept only after a release was evaluated, or changed since.
+    """
+    return home.rows(_SQL["never_gated"]) if home.warehouse.exists() else []

@@ -19,11 +19,12 @@ from answerkey.tasks.publish.page.model import FieldSummary, Page, Release
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.tables import CheckSummary, Row, estimated
+from answerkey.tasks.publish.tables import Row, estimated
 from answerkey.tasks.publish.text import NONE, count
 from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
 from answerkey.tasks.reports.report import Report, Score, moments, read_report
 from answerkey.tasks.reports.report import labels as labels_of
+from answerkey.tasks.validate.validate import Check
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -93,7 +94,7 @@ def build_page(
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
         binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
-        checks = tuple(CheckSummary(*row) for row in warehouse.execute(_SQL["checks"], ids).fetchall())
+        checks = tuple(Check(*row) for row in warehouse.execute(_SQL["checks"], ids).fetchall())
         n_quarantined, refused = _quarantine(warehouse, ids)
         agreements, calibrated = _agreements(warehouse, reports, labels, binary)
         # A calibration of a report stands for the mean by its own labels

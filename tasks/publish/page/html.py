@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -94,10 +94,11 @@ def for_script(value: Any) -> str:
 
 def policy(style: str, script: str) -> str:
     """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
+    style_hash, script_hash = (b64encode(sha256(source.encode()).digest()).decode() for source in (style, script))
     rules = [
         "default-src 'none'",
-        f"style-src 'sha256-{_digest(style)}'",
-        f"script-src 'sha256-{_digest(script)}'",
+        f"style-src 'sha256-{style_hash}'",
+        f"script-src 'sha256-{script_hash}'",
         "img-src data:",
         "connect-src 'self'",
         "base-uri 'none'",
@@ -106,10 +107,6 @@ def policy(style: str, script: str) -> str:
         "trusted-types 'none'",
     ]
     return "; ".join(rules)
-
-
-def _digest(text: str) -> str:
-    return b64encode(sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -127,7 +124,10 @@ def environment(*, autoescape: bool = True) -> Environment:
 
     # What templates do with text from data and with numbers, and what they draw and tabulate
     jinja.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    jinja.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
+    jinja.filters |= {
+        "number": lambda value: typeset(text.number(value)),
+        "signed": lambda value: typeset(text.signed(value)),
+    }
     jinja.globals |= {
         "charts": charts,
         "tables": tables,
@@ -136,10 +136,6 @@ def environment(*, autoescape: bool = True) -> Environment:
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
     return jinja
-
-
-def _typeset(show: Callable[..., str]) -> Callable[..., str]:
-    return lambda *values: typeset(show(*values))
 
 
 def code(*names: str) -> str:

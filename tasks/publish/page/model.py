@@ -18,9 +18,9 @@ from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import count, decision, number
 from answerkey.tasks.reports.report import Report, ReportPoint
+from answerkey.tasks.validate.validate import Check
 
 MOST_NAMED = 3
 """Releases that the title and the summary name; the line below the title names all."""
@@ -131,7 +131,7 @@ class Page:
     warnings: tuple[Warning, ...]
     comparisons: tuple[Comparison, ...]
     failures: Table
-    checks: tuple[CheckSummary, ...]
+    checks: tuple[Check, ...]
     n_quarantined: int
     quarantine: Table
     agreements: Table

@@ -9,7 +9,6 @@ from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, Release, Warning
-from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     check_notes,
@@ -18,6 +17,7 @@ from answerkey.tasks.reports.manifest import (
     uniform_warnings,
 )
 from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.validate.validate import Check
 
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
@@ -28,7 +28,7 @@ _CHECKS = {
 
 
 def warnings(
-    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[CheckSummary], n_quarantined: int
+    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[Check], n_quarantined: int
 ) -> tuple[Warning, ...]:
     """All of them, the serious ones first, each kind once.
 
@@ -135,7 +135,7 @@ _OF_REPORTS: Sequence[tuple[bool, str, Callable[[Report], Iterable[str]]]] = (
 """Whether a warning is serious, its title, and what it says of each report."""
 
 
-def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iterable[Warning]:
+def _checks(checks: Sequence[Check], releases: Sequence[Release]) -> Iterable[Warning]:
     messages: dict[str, dict[str, None]] = {}
     for check in checks:
         if check.rule in _CHECKS and not check.success:
