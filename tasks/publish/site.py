@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ class Site:
         """Return a page that is made from the tables; None if there is none of this name."""
         if name == INDEX:
             overview = build_overview(self.home)
-            report_files = {file for dataset in overview.datasets for file in dataset.files.values()}
+            report_files = {*chain.from_iterable(dataset.files.values() for dataset in overview.datasets)}
             docs_folder = DOCS.partition("/")[0]
             stored = [quote(file) for file in self._stored()]
             other_pages = [
@@ -275,7 +276,8 @@ def _summary(
     newest = warehouse.execute(_SQL["newest"], [dataset, _SPEAK]).fetchall()
     newest_reports = [read_report(warehouse, report_id, home) for (report_id,) in reversed(newest)]
     declared = warehouse.execute(_SQL["declared"], [dataset]).fetchall()
-    names = [name for report in newest_reports for name in report.names if (name,) in declared]
+    all_names = chain.from_iterable(report.names for report in newest_reports)
+    names = [name for name in all_names if (name,) in declared]
     headline_fields = headlines(newest_reports, next(iter(names), ""))
     primary = headline_fields[0] if headline_fields else ""
 

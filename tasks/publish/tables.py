@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
@@ -82,7 +83,9 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
 
 def scores(title: str, by_release: ByRelease, names: Sequence[str], footer: Sequence[Row] = ()) -> Table:
     """Show the fields `names` with a column for each report, and below them rows about whole reports."""
-    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in by_release.values())) for name in names]
+    rows: list[Row] = []
+    for name in names:
+        rows.append((name, *(_mean(report.score(name)) for report in by_release.values())))
     metrics = [name.partition(".")[0] for name in names]
     # A line between metrics, unless each has a single field
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
@@ -97,11 +100,14 @@ def counts(by_release: ByRelease) -> Iterator[Row]:
     Human labels stand apart: an answer without a label is no failure.
     """
     reports = list(by_release.values())
-    if any(score.metric == LABEL for report in reports for score in report.overall):
+    scores = [*chain.from_iterable(report.overall for report in reports)]
+    if any(score.metric == LABEL for score in scores):
         yield "labelled/total", *(_coverage(report, labels=True) for report in reports)
-    yield "scored/total", *(_coverage(report) for report in reports)
-    clusters = [max((score.n_clusters or 0 for score in report.overall), default=0) for report in reports]
-    if any(clusters):
+    yield "scored/total", *map(_coverage, reports)
+    if any(score.n_clusters for score in scores):
+        clusters = []
+        for report in reports:
+            clusters.append(max((score.n_clusters or 0 for score in report.overall), default=0))
         yield "clusters", *(count(n or None) for n in clusters)
 
 
@@ -214,9 +220,9 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
             group = row.slice.partition("=")[0]
         groups.append(group)
 
-        shown = Cell(finding(row), kind=row.finding or "not compared")
+        verdict = Cell(finding(row), kind=row.finding or "not compared")
         if row.name in doubtful:
-            shown = replace(shown, kind="not compared", below=(MOVES_WITH_LENGTH,))
+            verdict = replace(verdict, kind="not compared", below=(MOVES_WITH_LENGTH,))
 
         # What stands below the numbers on the page
         test = (_TESTS.get(row.test, row.test),) if row.test else ()
@@ -230,7 +236,7 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
                 estimate(row.difference, row.low, row.high, signed),
                 estimate(row.people, row.people_low, row.people_high, signed),
                 Cell(chance(row.p_adjusted), below=test),
-                shown,
+                verdict,
                 Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()),
                 needed(row) or NONE,
                 NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}",
@@ -312,16 +318,11 @@ def checks(title: str, outcomes: Sequence[Check]) -> Table:
 
 def versions(reports: Collection[Report]) -> Table:
     """What each report was made of and with."""
-    rows: list[Row] = [
-        (
-            report.report_id, report.created_at, report.status.lower(),
-            *(Cell(str(text), kind="code") for text in (
-                report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"],
-                report.run_id,
-            )),
-        )
-        for report in reports
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for report in reports:
+        hashes = [report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"]]
+        codes = [Cell(str(text), kind="code") for text in (*hashes, report.run_id)]
+        rows.append((report.report_id, report.created_at, report.status.lower(), *codes))
     head = ("report", "made", "status", "data set", "answers", "scoring code", "seed", "run")
     return Table("Versions and hashes", head, rows, left=head)
 

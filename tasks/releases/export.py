@@ -58,7 +58,8 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     Loaded again they make the same data set version, answers version and sample keys.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
+    answers = folder / "stored-answers.jsonl"
+    references = folder / "stored-references.jsonl"
     parameters = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
     slices: set[str] = set()
     columns: set[str] = set()
@@ -67,21 +68,19 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
             for *texts, slice_values, own_columns in _fetch(warehouse, "answers", parameters):
                 slices |= set(slice_values or {})
                 columns |= set(own_columns or {})
-                fields = dict(zip(_ANSWER_PATHS, texts, strict=True))
-                out.write(
-                    json.dumps({**(slice_values or {}), **(own_columns or {}), _FIELDS: fields}, ensure_ascii=False)
-                    + "\n"
-                )
+                row = {**(slice_values or {}), **(own_columns or {})}
+                row[_FIELDS] = dict(zip(_ANSWER_PATHS, texts, strict=True))
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
         _write_references(warehouse, parameters, references)
     return Source(
-        str(answers),
-        str(references),
-        dataset,
-        release,
-        _ANSWER_PATHS,
-        _REFERENCE_PATHS,
-        tuple(sorted(slices)),
-        tuple(sorted(columns)),
+        answers=str(answers),
+        references=str(references),
+        dataset=dataset,
+        release=release,
+        paths=_ANSWER_PATHS,
+        reference_paths=_REFERENCE_PATHS,
+        slices=tuple(sorted(slices)),
+        columns=tuple(sorted(columns)),
     )
 
 

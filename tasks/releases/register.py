@@ -92,10 +92,10 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         )
     # Which metrics will score it is not known yet: perhaps they need no references.
     validation = validate(loaded.staged, loaded.rejects, str(work), Contract(references="unused"), home=home.local)
-    record_validation(home, run_id, source.answers, loaded, validation)
+    record_validation(home, run_id, source.answers, loaded=loaded, validation=validation)
     if validation.broken:
         raise UserError(f"{called(source.answers)}: {validation.broken}")
-    committed = commit(home, run_id, source.answers, loaded, validation.accepted, ())
+    committed = commit(home, run_id, source.answers, loaded=loaded, accepted=validation.accepted, parts=())
     [release] = committed.releases
     columns = {
         "dataset": committed.dataset,
@@ -190,13 +190,13 @@ def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
         yield [], ""
         return
     name = registration_named(home, answers.removeprefix(ADDRESS)).registration
-    with home.warehouse.claimed(f"registration-{name}") as is_mine:
+    with home.warehouse.claimed(f"registration-{name}") as is_claimed:
         registration = registration_named(home, name)
         if registration.report_id:
             yield [registration.report_id], f"nothing new: {registration.name} has the report {registration.report_id}"
         elif registration.superseded:
             yield [], f"{registration.name}: {name} is left out, since the release has newer answers"
-        elif not is_mine:
+        elif not is_claimed:
             yield [], f"{registration.name}: another run is evaluating it"
         else:
             yield [], ""

@@ -45,6 +45,7 @@ def render(page: Page) -> str:
 
     # Fields and releases by their places, as the script has them
     metrics = {field.metric for field in page.fields}
+    kinds = {release.report.kind(metric) for release in page.releases for metric in metrics}
     data = {
         "dataset": page.dataset,
         "primary": page.primary,
@@ -52,7 +53,7 @@ def render(page: Page) -> str:
         "lower": [field.name for field in page.fields if field.lower_is_better],
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
-        "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
+        "judged": "judge" in kinds,
         "old": labels.index(old),
         "new": labels.index(new),
         "samples": page.samples,

@@ -53,7 +53,10 @@ def warnings(
 
     # Of each report by itself, and of the run
     for serious, title, sentences in _OF_REPORTS:
-        if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
+        lines: list[str] = []
+        for release in releases:
+            lines += (f"{release.label}: {sentence}" for sentence in sentences(release.report))
+        if lines:
             all_warnings.append(Warning(serious, title, tuple(lines)))
     all_warnings += _checks([check for check in checks if check.rule not in said_by_comparison], releases)
     rows_by_run = {release.report.run_id: release.report.manifest["rows"]["read"] for release in releases}
