@@ -78,8 +78,12 @@ def calibrate_judge(  # noqa: PLR0913
         raise UserError("--map names columns of a labels file; give --labels FILE as well")
     parameters: dict[str, Any] = {"metric": metric, "reports": reports, "labels": labels, "columns": columns}
     if learn:
-        learning = Learning(metric, rubric, learn, reports, labels, columns, out, judging.key_from)
-        return _learn(home, learning, judging, parameters | {"learn": learn, "rubric": rubric, "out": out})
+        parameters |= {"learn": learn, "rubric": rubric, "out": out}
+        learning = Learning(
+            name=metric, rubric=rubric, most=learn, reports=reports, labels=labels, mapping=columns, out=out,
+            key_from=judging.key_from,
+        )  # fmt: skip
+        return _learn(home, learning, judging, parameters)
     if rubric or out:
         raise UserError("--rubric and --out go with --learn N: how many examples to choose")
     if judging.judges or judging.cascade or judging.dry_run:
@@ -105,17 +109,13 @@ def _learn(home: str, learning: Learning, judging: Estimating, parameters: dict[
             raise nothing_here(home)
         parameters |= {"judging": judging.model_dump()}
         with run.recorded("calibrate-judge", learning.name, parameters, dry_run=judging.dry_run):
-            if not judging.dry_run:
-                learned = learn_examples(run.home, learning, options, run.id)
-                _show_learned(learning, learned)
-                return learned
-            cost = estimate_calls(run.home, learning, options)
-            log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
-            show_table(costs("", [cost]), artifact_key("dry-run", learning.name), "What would be asked at most")
-            return [cost]
-
-
-def _show_learned(learning: Learning, learned: Learned) -> None:
-    markdown = f"{literal(what_it_learned(learned))}\n\n{code_block(learned.rubric.text, 'yaml')}\n"
-    show_markdown(markdown, artifact_key("learned", learning.name), learned.rubric.name)
-    log.info(what_it_learned(learned))
+            if judging.dry_run:
+                cost = estimate_calls(run.home, learning, options)
+                log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
+                show_table(costs("", [cost]), artifact_key("dry-run", learning.name), "What would be asked at most")
+                return [cost]
+            learned = learn_examples(run.home, learning, options, run.id)
+            markdown = f"{literal(what_it_learned(learned))}\n\n{code_block(learned.rubric.text, 'yaml')}\n"
+            show_markdown(markdown, artifact_key("learned", learning.name), learned.rubric.name)
+            log.info(what_it_learned(learned))
+            return learned

@@ -88,28 +88,23 @@ def running(home: Home, *, quiet: bool = True) -> Iterator[None]:
         quiet: show only warnings.
     """
     use_kept_server(home)
-    handler = _log_to_terminal(logging.WARNING if quiet else logging.INFO)
-    handler.addFilter(lambda record: not getattr(record, "detail", False))
-    try:
-        with started_here():
-            yield
-    finally:
-        logging.getLogger("answerkey").removeHandler(handler)
-
-
-def _log_to_terminal(level: int) -> logging.Handler:
     from answerkey.metrics_core.progress import is_news
 
     # Our own lines say what happens; Prefect's go to its server, where they belong.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableLines("%(message)s"))
-    handler.setLevel(level)
+    handler.setLevel(logging.WARNING if quiet else logging.INFO)
     handler.addFilter(is_news)
+    handler.addFilter(lambda record: not getattr(record, "detail", False))
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    return handler
+    try:
+        with started_here():
+            yield
+    finally:
+        logger.removeHandler(handler)
 
 
 @contextmanager
@@ -142,17 +137,18 @@ def _signals() -> Iterator[None]:
         return
     handlers = {signal.SIGINT: _end, signal.SIGTERM: _end}
     # What was ignored from the start is to be ignored.
-    before = {
+    old_handlers = {
         number: signal.signal(number, handler)
         for number, handler in handlers.items()
         if signal.getsignal(number) not in (signal.SIG_IGN, None)
     }
-    say_ignored, sys.unraisablehook = sys.unraisablehook, _say_ignored
+    old_hook = sys.unraisablehook
+    sys.unraisablehook = _say_ignored
     try:
         yield
     finally:
-        sys.unraisablehook = say_ignored
-        for number, handler in before.items():
+        sys.unraisablehook = old_hook
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         _told_to_end.clear()
 

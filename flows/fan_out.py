@@ -20,7 +20,7 @@ from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.publish.artifacts import notify_api
 from answerkey.tasks.score.score import schedule_order, spawns
 from answerkey.tasks.score.shard import Shard, fail_shard
-from answerkey.tasks.server import is_away
+from answerkey.tasks.server import is_away, within_run
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
@@ -39,8 +39,10 @@ def _outcomes(
     Yields each as it ends, with the name of its part or the reason why there is none. Closed before its end, it waits
     for what it has begun.
     """
-    spawn = spawns(shards) if stop_sign is None else False
-    closed = stop_sign or threading.Event()
+    # Workers of a scheduler start no processes of their own, and each has its models
+    is_here = stop_sign is None
+    spawn = is_here and spawns(shards)
+    stopped = stop_sign or threading.Event()
     submitted: dict[Any, tuple[Shard, Callable[[], str]]] = {}
     model: list[object] = []
     of_metric = Counter(shard.name for shard in shards)
@@ -51,16 +53,16 @@ def _outcomes(
         name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
         work = score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
         # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
-        earlier_model = model if shard.workload == "semantic" and stop_sign is None else []
-        future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *earlier_model])
+        earlier_model = model if is_here and shard.workload == "semantic" else []
+        future = work.submit(shard, spawn=spawn, stopped=stopped.is_set, wait_for=[*wait_for, *earlier_model])
         model = [allow_failure(future)] if shard.workload == "semantic" else model
-        submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=closed.is_set)
+        submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=stopped.is_set)
     try:
         for future in as_completed(submitted):
             shard, in_this_process = submitted[future]
             yield shard, outcome(future, in_this_process)
     except BaseException as error:
-        closed.set()
+        stopped.set()
         if isinstance(error, Exception | GeneratorExit):
             for future, (_, in_this_process) in submitted.items():
                 outcome(future, in_this_process)
@@ -89,9 +91,18 @@ def fan_out(
         return {}
     if runner:
         return on_workers(runner, lambda sign: fan_out(score, shards, remedy=remedy, stop_sign=sign))
-    # Each time, Prefect makes a connection of its own: no more than one in a second.
-    progress, began_at = notify_api("its progress", _begin_progress), time.monotonic()
-    shown_at = logged_at = began_at
+    progress = None
+    if within_run():
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+        # The type allows for a coroutine, which only asynchronous flows get
+        begin = partial(create_progress_artifact, 0.0, "scoring", "Shards scored")
+        progress = notify_api("its progress", cast("Callable[[], uuid.UUID]", begin))
+
+    # How many rows each metric has to score, and has scored
+    started_at = time.monotonic()
+    logged_at = started_at
+    notified_at = started_at
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -99,20 +110,31 @@ def fan_out(
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
+
+    # Each shard as it ends, with what says how far the run is
     outcomes = _outcomes(score, shards, wait_for, stop_sign)
     try:
         for n_done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
             tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
-            parts[shard.part] = part if isinstance(part, str) else _failed(shard, part, remedy)
-            now, ended = time.monotonic(), n_done == len(shards)
-            if ended or now >= logged_at + _LINE_EVERY_S:
-                speed = "" if ended else _speed(scored.total(), todo.total(), now - began_at)
+            if isinstance(part, UserError):
+                raise part
+            if isinstance(part, str):
+                parts[shard.part] = part
+            else:
+                problem = f"{type(part).__name__}: {part}"
+                log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
+                parts[shard.part] = fail_shard(shard, problem)
+            moment = time.monotonic()
+            is_finished = n_done == len(shards)
+            if is_finished or moment >= logged_at + _LINE_EVERY_S:
+                speed = "" if is_finished else _speed(scored.total(), todo.total(), moment - started_at)
                 log.info(f"scored {scored.total():,} of {todo.total():,} rows{speed}", extra=HOW_FAR)
-                logged_at = now
-            if progress and (ended or now >= shown_at + 1):
-                notify_api("its progress", partial(_show_progress, progress, 100 * n_done / len(shards)))
-                shown_at = time.monotonic()
+                logged_at = moment
+            # Each time, Prefect makes a connection of its own: no more than one in a second
+            if progress and (is_finished or moment >= notified_at + 1):
+                notify_api("its progress", partial(update_progress_artifact, progress, 100 * n_done / len(shards)))
+                notified_at = time.monotonic()
     except Exception:
         # Shards that are still worked on read the files that the run removes next.
         outcomes.close()
@@ -131,19 +153,6 @@ def _speed(n_done: int, n_rows: int, seconds: float) -> str:
     )
 
 
-def _begin_progress() -> uuid.UUID:
-    from prefect.artifacts import create_progress_artifact
-
-    # The type allows for a coroutine, which only asynchronous flows get.
-    return cast(uuid.UUID, create_progress_artifact(0.0, "scoring", "Shards scored"))
-
-
-def _show_progress(progress: uuid.UUID, percent: float) -> None:
-    from prefect.artifacts import update_progress_artifact
-
-    update_progress_artifact(progress, percent)
-
-
 def _tags(shard: Shard) -> list[str]:
     """`judge-openai` for a shard that asks such a judge: a concurrency limit of that name holds it back.
 
@@ -155,14 +164,6 @@ def _tags(shard: Shard) -> list[str]:
     return sorted({"judge-" + judge.model.partition("/")[0] for judge in metric.judge.models()})
 
 
-def _failed(shard: Shard, error: Exception, remedy: str) -> str:
-    if isinstance(error, UserError):
-        raise error
-    problem = f"{type(error).__name__}: {error}"
-    log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
-    return fail_shard(shard, problem)
-
-
 def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | None = None) -> R | Exception:
     """Wait for what a submitted task returned, or for the error of its last attempt.
 
@@ -172,16 +173,14 @@ def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | N
     try:
         return future.result(raise_on_failure=False)
     except Exception as error:
-        if otherwise is None or not _is_not_admitted(error):
+        if otherwise is None:
+            return error
+        from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+
+        # Whether the server could not be asked for a place under a concurrency limit
+        if not isinstance(error, ConcurrencySlotAcquisitionError) and not is_away(error):
             return error
     try:
         return otherwise()
     except Exception as error:
         return error
-
-
-def _is_not_admitted(error: Exception) -> bool:
-    """Whether the server could not be asked for a place under a concurrency limit."""
-    from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
-
-    return isinstance(error, ConcurrencySlotAcquisitionError) or is_away(error)

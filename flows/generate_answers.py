@@ -72,9 +72,36 @@ def generate_answers(questions: Questions, generating: Generating, home: str = "
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
     with started(home) as run:
-        asking = _asking(run, generating)
+        # What is asked and how: without the key, through the ledger of the home
+        template = text_or_file(generating.template)
+        placeholders(template)
+        limits = CallLimits(
+            concurrency=generating.concurrency,
+            timeout_s=generating.timeout_s,
+            deadline_s=generating.deadline_s,
+            max_calls=generating.max_calls or None,
+            max_cost_usd=generating.max_cost_usd or None,
+            max_cost_total_usd=generating.max_cost_total_usd or None,
+        )
+        prompting = Prompting(
+            extras=extras(generating.extra_headers, generating.extra_body),
+            system=text_or_file(generating.system),
+            template=template,
+            temperature=generating.temperature,
+            seed=generating.seed,
+            max_tokens=generating.max_tokens,
+        )
+        asking = Asking(
+            prompting=prompting,
+            model=ModelRef.parse(generating.model),
+            limits=limits,
+            access=run.access,
+            key_from=generating.key_from,
+            repeats=generating.repeats,
+        )
+
+        # Whether it can be asked, before anything is paid
         check_environment(generating.extra_headers)
-        # Before anything is paid
         model = asking.model if generating.dry_run else asking.with_key().model
         check([model], asking.limits, "model", needs_key=not generating.dry_run)
         question_set = find_questions(
@@ -108,33 +135,13 @@ def _generate(run: Run, question_set: QuestionSet, asking: Asking, form: Generat
     generated = ask_model.with_options(tags=tags, name=f"generate {form.release}")(
         run.home, question_set, asking, form.release, run.folder
     )
-    _show(generated)
-    check_answered(generated, form.min_answered)
-    registration = register_answers(run.home, question_set, generated, run.id, run.folder)
-    log.info(f"{registration.name} is registered as {registration.registration}")
-    return Made(generated, registration.registration)
 
-
-def _show(generated: Generated) -> None:
+    # What came of the questions, and whether that is enough
     log.info(tally(generated))
     rows = [*counts(generated), *((f"without an answer: {reason}", n) for reason, n in generated.reasons)]
     table = Table("", ("what", "questions"), [(label, count(n)) for label, n in rows])
     show_table(table, artifact_key("generated", generated.dataset, generated.release), tally(generated))
-
-
-def _asking(run: Run, form: Generating) -> Asking:
-    """What is asked and how: without the key, through the ledger of the home.
-
-    Raises:
-        UserError: the template, the model or its address is malformed, or a file does not exist.
-    """
-    template = text_or_file(form.template)
-    placeholders(template)
-    limits = CallLimits(
-        form.concurrency, form.timeout_s, form.deadline_s, form.max_calls or None, form.max_cost_usd or None,
-        form.max_cost_total_usd or None,
-    )  # fmt: skip
-    sent = extras(form.extra_headers, form.extra_body)
-    prompting = Prompting(text_or_file(form.system), template, form.temperature, form.seed, form.max_tokens, sent)
-    model = ModelRef.parse(form.model)
-    return Asking(prompting, model, limits, run.access, form.key_from, form.repeats)
+    check_answered(generated, form.min_answered)
+    registration = register_answers(run.home, question_set, generated, run.id, run.folder)
+    log.info(f"{registration.name} is registered as {registration.registration}")
+    return Made(generated, registration.registration)

@@ -63,7 +63,8 @@ class Task(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], **options: Any) -> None:
         functools.update_wrapper(self, fn)
-        self.fn, self.options = fn, options
+        self.fn = fn
+        self.options = options
 
     def __call__(self, *args: Any, wait_for: Sequence[object] = (), **kwargs: Any) -> R:
         """Run the task, and return what the function returns."""
@@ -145,7 +146,8 @@ class Flow(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], **options: Any) -> None:
         functools.update_wrapper(self, fn)
-        self.fn, self.options = fn, options
+        self.fn = fn
+        self.options = options
         self._validated = validate_call(config=_STRICT)(fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -157,11 +159,11 @@ class Flow(Generic[P, R]):
     def locally(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the flow without Prefect."""
         threads = _Threads()
-        before = _threads.set(threads)
+        token = _threads.set(threads)
         try:
             return self._validated(*args, **kwargs)
         finally:
-            _threads.reset(before)
+            _threads.reset(token)
             threads.end()
 
     def __getattr__(self, name: str) -> Any:
@@ -239,8 +241,8 @@ def as_completed(futures: Iterable[Future[R] | PrefectFuture[R]]) -> Iterator[An
         yield from completed(list(cast("Iterable[PrefectFuture[R]]", futures)))
         return
     by_thread = {future.on_thread: future for future in cast("Iterable[Future[R]]", futures)}
-    for done in concurrent.futures.as_completed(by_thread):
-        yield by_thread[done]
+    for on_thread in concurrent.futures.as_completed(by_thread):
+        yield by_thread[on_thread]
 
 
 def allow_failure(future: Future[R] | PrefectFuture[R]) -> object:

@@ -25,7 +25,7 @@ from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import with_content
 from answerkey.metrics_core.validation import InvalidValue
-from answerkey.tasks.releases.kept_gate import kept_gate
+from answerkey.tasks.releases.register import kept_gate
 from answerkey.tasks.reports.report import Report, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
@@ -52,7 +52,7 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
     """
     parsed_home = Home.parse(home)
     [report] = read_reports(parsed_home, [report_named(parsed_home, rerun.report)])
-    scoring, judging, limits = again(report.manifest, rerun)
+    scoring, judging, limits = changed_forms(report.manifest, rerun)
     Run(parsed_home, run_id()).describe({"changed": _changes(rerun)})
     if not rerun.against:
         forms = (_answers(report), scoring, judging, limits, home, "", rerun.policy)
@@ -60,7 +60,7 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
 
     # The old report of the pair first, with the same changes
     [old_report] = read_reports(parsed_home, [report_named(parsed_home, rerun.against, report.dataset)])
-    forms_of_old = (_answers(old_report), *again(old_report.manifest, rerun), home, NOTHING)
+    forms_of_old = (_answers(old_report), *changed_forms(old_report.manifest, rerun), home, NOTHING)
     if rerun.dry_run:
         costs = estimate_release.fn(*forms_of_old)
         return costs + estimate_release.fn(_answers(report), scoring, judging, limits, home, NOTHING)
@@ -81,10 +81,11 @@ def _changes(rerun: Rerunning) -> list[str]:
         include={"metrics", "own_metrics", "judges", "threshold", "only_failed"},
         exclude_defaults=True,
     )
-    return [f"{name} {', '.join(value) if isinstance(value, list) else value}" for name, value in changed.items()]
+    texts = {name: ", ".join(value) for name, value in changed.items() if isinstance(value, list)}
+    return [f"{name} {value}" for name, value in (changed | texts).items()]
 
 
-def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:
+def changed_forms(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
@@ -94,18 +95,22 @@ def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judgi
     parameters = manifest["parameters"]
     try:
         scored_with = dict(parameters["scoring"])
-        # The rubrics and the suite that were used, wherever their files are now.
+        # The rubrics and the suite that were used, wherever their files are now
         rubrics = manifest.get("rubrics", {})
         scored_with["metrics"] = [with_content(spec, rubrics) for spec in scored_with["metrics"]]
-        scoring, judging = Scoring(**scored_with), Judging(**parameters["judging"])
-        limits = Limits(
-            **{**parameters["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
-        )
+        scoring = Scoring(**scored_with)
+        judging = Judging(**parameters["judging"])
+        limited_by = dict(parameters["limits"])
+        if suite := manifest.get("expectations"):
+            limited_by["expectations"] = suite
+        limits = Limits(**limited_by)
     except (InvalidValue, KeyError) as error:
         raise UserError(
             f"{rerun.report}: it was made by another version of answerkey, with unknown parameters; "
             "evaluate its answers again"
         ) from error
+
+    # How to score
     if rerun.only_failed and (rerun.judges or rerun.threshold is not None):
         raise UserError("only failed rows: nothing has failed yet with another judge or threshold; drop one of the two")
     changes: dict[str, Any] = {"only_failed": rerun.only_failed}
@@ -119,28 +124,22 @@ def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judgi
     scoring = scoring.model_copy(update=dropped)
     if scoring.unused:
         raise UserError(f"{scoring.unused[0]}: {NO_SUCH_OPTION}")
-    return scoring, _judging(manifest, judging, rerun, asked=scoring.asks_judges), limits
 
-
-def _judging(manifest: Mapping[str, Any], judging: Judging, rerun: Rerunning, *, asked: bool) -> Judging:
-    changes = rerun.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
+    # Which judges to ask, and what it may cost
+    changed_judging = rerun.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
     if rerun.key_from:
-        changes["key_from"] = rerun.key_from
+        changed_judging["key_from"] = rerun.key_from
     if rerun.judges:
         fallbacks = () if OFFLINE in rerun.judges else judging.fallbacks
-        changes["fallbacks"] = tuple(judge for judge in fallbacks if judge not in rerun.judges)
-        return judging.model_copy(update={**changes, "judges": rerun.judges, "api_base": rerun.api_base})
-    if asked and not judging.judges:
-        _check_same_judges(manifest, judging)
-    return judging.model_copy(update=changes)
-
-
-def _check_same_judges(manifest: Mapping[str, Any], judging: Judging) -> None:
-    """A report whose judges were named outside of it is not made again with others by accident."""
-    asked_before = (manifest.get("judge") or {}).get("judges")
-    asked_now = list(judging.options().labels)
-    if asked_before and asked_before != asked_now:
-        raise UserError(
-            f"the report asked {', '.join(asked_before)}, which were not named in it; now it would ask "
-            f"{', '.join(asked_now)}; name the ones you want"
-        )
+        changed_judging["fallbacks"] = tuple(judge for judge in fallbacks if judge not in rerun.judges)
+        changed_judging |= {"judges": rerun.judges, "api_base": rerun.api_base}
+    # A report whose judges were named outside of it is not made again with others by accident
+    elif scoring.asks_judges and not judging.judges:
+        old_judges = (manifest.get("judge") or {}).get("judges")
+        new_judges = list(judging.options().labels)
+        if old_judges and old_judges != new_judges:
+            raise UserError(
+                f"the report asked {', '.join(old_judges)}, which were not named in it; now it would ask "
+                f"{', '.join(new_judges)}; name the ones you want"
+            )
+    return scoring, judging.model_copy(update=changed_judging), limits

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,7 +71,8 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
     with started(home) as run:
-        window, todo = window_of(traces), jobs(traces, run.home, run.id)
+        window = window_of(traces)
+        todo = jobs(traces, run.home, run.id)
         names = [job.rule.name for job in todo]
         with run.recorded("score-traces", ", ".join(names), traces.model_dump(), dry_run=traces.dry_run):
             if traces.dry_run:
@@ -81,16 +83,36 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
 
 def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, run, window)
-    _check_reachable(prepared)
-    prepared = [_with_checked_judges(rule) for rule in prepared]
-    shards = [shard for prepared_rule in prepared if prepared_rule.plan for shard in prepared_rule.plan.shards]
+
+    # The judges: whether those without a fallback can be reached, and how they do on questions with known answers
+    for prepared_rule in prepared:
+        metric = prepared_rule.plan.metrics[0] if prepared_rule.plan and prepared_rule.todo else None
+        if isinstance(metric, JudgeMetric) and metric.workload == "judge" and not metric.judge.fallbacks:
+            with _located_at(prepared_rule.rule, "judge"):
+                check_reachable(metric.judge.models())
+    for index, prepared_rule in enumerate(prepared):
+        if prepared_rule.plan and prepared_rule.plan.known_answers:
+            plan: Plan = try_judges(prepared_rule.plan)
+            prepared[index] = replace(prepared_rule, plan=plan)
+
+    # The shards of all rules side by side
+    plans = [prepared_rule.plan for prepared_rule in prepared if prepared_rule.plan]
+    shards = [*chain.from_iterable(plan.shards for plan in plans)]
     parts = fan_out(score_shard, shards, remedy="the next run tries again")
+
+    # How many traces of each rule came how far
     funnels = []
     tell(Advance("commit"))
     for prepared_rule in prepared:
-        own_parts = [parts[shard.part] for shard in (prepared_rule.plan.shards if prepared_rule.plan else ())]
-        funnels.append(commit_traces(run.home, run.id, prepared_rule, own_parts, run.folder / prepared_rule.rule.name))
-        log.info(_line(funnels[-1]))
+        rule_parts = []
+        if prepared_rule.plan:
+            rule_parts = [parts[shard.part] for shard in prepared_rule.plan.shards]
+        out = run.folder / prepared_rule.rule.name
+        funnel = commit_traces(run.home, run.id, prepared_rule, parts=rule_parts, out=out)
+        funnels.append(funnel)
+        counts = {bucket.replace("_", " "): getattr(funnel, bucket) for bucket in BUCKETS}
+        ends = [f"{n:,} {bucket}" for bucket, n in counts.items() if n]
+        log.info(": ".join(filter(None, (f"{funnel.rule}: {funnel.seen:,} seen", ", ".join(ends)))))
     publish_traces(run.home, funnels)
     if problems:
         # The other rules are done; these are reported at the end, and make the run a failed one.
@@ -98,31 +120,11 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     return funnels
 
 
-def _check_reachable(prepared: Sequence[Prepared]) -> None:
-    """Find out whether the judges that are to be asked can be reached.
-
-    Raises:
-        UserError: one of them cannot, and has no fallback.
-    """
-    for prepared_rule in prepared:
-        metric = prepared_rule.plan.metrics[0] if prepared_rule.plan and prepared_rule.todo else None
-        if isinstance(metric, JudgeMetric) and metric.workload == "judge" and not metric.judge.fallbacks:
-            with _located_at(prepared_rule.rule, "judge"):
-                check_reachable(metric.judge.models())
-
-
-def _with_checked_judges(rule: Prepared) -> Prepared:
-    """A rule whose judges were asked questions with known answers, if it has any."""
-    if rule.plan is None or not rule.plan.known_answers:
-        return rule
-    plan: Plan = try_judges(rule.plan)
-    return replace(rule, plan=plan)
-
-
 def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:
     """Every rule prepared for scoring, and the problems of those whose source cannot be used."""
     max_shards = max(1, MAX_SHARDS // len(todo))
-    prepared, problems = [], []
+    prepared: list[Prepared] = []
+    problems: list[str] = []
     for job in todo:
         tell(Advance(f"select {job.rule.name}"))
         try:
@@ -130,8 +132,8 @@ def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepa
                 job.rule,
                 job.metric,
                 run.home,
-                run.folder / job.rule.name,
-                window,
+                out=run.folder / job.rule.name,
+                window=window,
                 most=max_shards,
                 key_from=job.key_from,
             )
@@ -145,13 +147,6 @@ def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepa
         )
         prepared.append(prepared_rule)
     return prepared, problems
-
-
-def _line(funnel: Funnel) -> str:
-    counts = ", ".join(
-        f"{getattr(funnel, bucket):,} {bucket.replace('_', ' ')}" for bucket in BUCKETS if getattr(funnel, bucket)
-    )
-    return f"{funnel.rule}: {funnel.seen:,} seen{': ' if counts else ''}{counts}"
 
 
 def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
@@ -172,7 +167,8 @@ def window_of(form: Tracing) -> Window:
     Raises:
         UserError: a day does not exist, or nothing lies between the two.
     """
-    since, until = _moment("since", form.since), _moment("until", form.until)
+    since = _moment("since", form.since)
+    until = _moment("until", form.until)
     if since and until and since >= until:
         raise UserError(f"--since {form.since} --until {form.until}: nothing lies between them; until is exclusive")
     return Window(since, until)
@@ -201,30 +197,33 @@ def jobs(form: Tracing, home: Home, run_id: str) -> tuple[Job, ...]:
     Raises:
         UserError: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
     """
-    rules = load_rules(form.rules, form.only)
-    return tuple(_job(rule, home, run_id, dry_run=form.dry_run) for rule in rules)
+    todo = []
+    for rule in load_rules(form.rules, form.only):
+        with _located_at(rule, "source"):
+            check_source(rule.source)
+        if rule.dataset:
+            newest_version(rule, home)
 
+        # The judges, if the metric asks any
+        scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
+        judge = OFFLINE_JUDGE
+        key_from = ""
+        if scoring.asks_judges:
+            judging = _form(rule, "judge", Judging, rule.judge)
+            with _located_at(rule, "judge"):
+                judge = judging.options()
+                key_from = judging.key_from
+                if rule.enabled:
+                    preflight(judge, key_from, needs_key=not form.dry_run)
 
-def _job(rule: Rule, home: Home, run_id: str, *, dry_run: bool) -> Job:
-    with _located_at(rule, "source"):
-        check_source(rule.source)
-    if rule.dataset:
-        newest_version(rule, home)
-    scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
-    judge, key_from = OFFLINE_JUDGE, ""
-    if scoring.asks_judges:
-        judging = _form(rule, "judge", Judging, rule.judge)
-        with _located_at(rule, "judge"):
-            judge, key_from = judging.options(), judging.key_from
-            if rule.enabled:
-                preflight(judge, key_from, needs_key=not dry_run)
-    # Each rule has a budget of its own.
-    access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
-    with _located_at(rule, "options"):
-        [metric] = scoring.create(home.embeddings, judge, access)
-        # A signature names the model, so a model that is not there is found before anything starts.
-        _ = metric.signature
-    return Job(rule, metric, key_from)
+        # Each rule has a budget of its own
+        access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
+        with _located_at(rule, "options"):
+            [metric] = scoring.create(home.embeddings, judge, access)
+            # A signature names the model, so a model that is not there is found before anything starts
+            _ = metric.signature
+        todo.append(Job(rule, metric, key_from))
+    return tuple(todo)
 
 
 @contextmanager
@@ -240,16 +239,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _NOT_IN_RULES = ("metrics", "own_metrics", "only_failed")
 
 
-def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **more: Any) -> _Model:
-    known_keys = [name for name in form.model_fields if name not in _NOT_IN_RULES]
-    for name in given:
-        if name not in known_keys:
+def _form(rule: Rule, key: str, form: type[_Model], content: Mapping[str, Any], **fixed: Any) -> _Model:
+    choices = [name for name in form.model_fields if name not in _NOT_IN_RULES]
+    for name in content:
+        if name not in choices:
             position = f"{key}.{name}"
             raise UserError(
-                f"{rule.line(position)}: {position}: there is no such key; choose from {', '.join(known_keys)}"
+                f"{rule.line(position)}: {position}: there is no such key; choose from {', '.join(choices)}"
             )
     try:
-        return form(**given, **more)
+        return form(**content, **fixed)
     except InvalidValue as error:
         position = f"{key}.{error.field}" if error.field else key
         raise UserError(f"{rule.line(position)}: {position}: {error.problem}") from None

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -33,9 +32,16 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 def main(home: Home) -> None:
     """Put the deployments and automations on the server, and start runs until this process is ended."""
+    from prefect.client.orchestration import get_client
+    from prefect.events import AutomationCore
     from prefect.runner import Runner
 
-    create_automations()
+    # The automations that the server does not have. Those that notify people need a block, and are created by hand
+    with get_client(sync_client=True) as client:
+        for name in ("crashed", "dead-runs"):
+            for content in _read_yaml(f"automations/{name}.yaml")["automations"]:
+                if not client.read_automations_by_name(content["name"]):
+                    client.create_automation(AutomationCore.model_validate(content))
     reschedule_dead_runs(home)
     # As `prefect.serve` does. A comparison need not wait for evaluations that use every core.
     runner = Runner(query_seconds=1, limit=1 + (os.cpu_count() or 1), pause_on_shutdown=False)
@@ -58,12 +64,37 @@ def deployments(home: Home) -> list[RunnerDeployment]:
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import DeploymentScheduleCreate
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig
+    from prefect.client.schemas.schedules import CronSchedule
+    from prefect.deployments.runner import RunnerDeployment
     from prefect.exceptions import ObjectNotFound
 
     listed = []
     with get_client(sync_client=True) as client:
-        for entry in _read("prefect.yaml")["deployments"]:
-            deployment = _deployment(entry)
+        for entry in _read_yaml("prefect.yaml")["deployments"]:
+            # As the file has it
+            limit = entry.get("concurrency_limit")
+            schedules = [
+                DeploymentScheduleCreate(
+                    slug=schedule["slug"],
+                    schedule=CronSchedule(cron=schedule["cron"], timezone=schedule["timezone"]),
+                    active=schedule["active"],
+                    parameters=schedule.get("parameters", {}),
+                )
+                for schedule in entry.get("schedules", [])
+            ]
+            deployment = RunnerDeployment.from_entrypoint(
+                entry["entrypoint"],
+                entry["name"],
+                description=entry["description"],
+                tags=entry["tags"],
+                parameters=entry["parameters"],
+                schedules=schedules,
+                triggers=entry.get("triggers"),
+                concurrency_limit=ConcurrencyLimitConfig.model_validate(limit) if limit else None,
+            )
+
+            # As somebody has set it on the server
             with suppress(ObjectNotFound):
                 on_server = client.read_deployment_by_name(deployment.full_name)
                 deployment.parameters = on_server.parameters
@@ -74,49 +105,6 @@ def deployments(home: Home) -> list[RunnerDeployment]:
             deployment.parameters["home"] = home.address
             listed.append(deployment)
     return listed
-
-
-def _deployment(entry: Mapping[str, Any]) -> RunnerDeployment:
-    from prefect.client.schemas.actions import DeploymentScheduleCreate
-    from prefect.client.schemas.objects import ConcurrencyLimitConfig
-    from prefect.client.schemas.schedules import CronSchedule
-    from prefect.deployments.runner import RunnerDeployment
-
-    limit = entry.get("concurrency_limit")
-    schedules = [
-        DeploymentScheduleCreate(
-            slug=schedule["slug"],
-            schedule=CronSchedule(cron=schedule["cron"], timezone=schedule["timezone"]),
-            active=schedule["active"],
-            parameters=schedule.get("parameters", {}),
-        )
-        for schedule in entry.get("schedules", [])
-    ]
-    return RunnerDeployment.from_entrypoint(
-        entry["entrypoint"],
-        entry["name"],
-        description=entry["description"],
-        tags=entry["tags"],
-        parameters=entry["parameters"],
-        schedules=schedules,
-        triggers=entry.get("triggers"),
-        concurrency_limit=ConcurrencyLimitConfig.model_validate(limit) if limit else None,
-    )
-
-
-def create_automations() -> None:
-    """Create the automations of deployments/automations that the server does not have.
-
-    Those that notify people need a block of theirs, and are created by hand.
-    """
-    from prefect.client.orchestration import get_client
-    from prefect.events import AutomationCore
-
-    with get_client(sync_client=True) as client:
-        for name in ("crashed", "dead-runs"):
-            for content in _read(f"automations/{name}.yaml")["automations"]:
-                if not client.read_automations_by_name(content["name"]):
-                    client.create_automation(AutomationCore.model_validate(content))
 
 
 def reschedule_dead_runs(home: Home) -> None:
@@ -144,7 +132,7 @@ def reschedule_dead_runs(home: Home) -> None:
             client.set_flow_run_state(run.id, state, force=True)
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read_yaml(name: str) -> dict[str, Any]:
     text = (_ROOT / "deployments" / name).read_text(encoding="utf-8")
     # Paths start from the folder in which the person works.
     if Path.cwd() != _ROOT:

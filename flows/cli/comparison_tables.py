@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -145,11 +144,7 @@ def print_difference(difference: Difference, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(difference))
         return
-    show(f"{escape(difference.old)} → {escape(difference.new)}", *_difference_lines(difference))
-
-
-def _difference_lines(difference: Difference) -> Iterator[str]:
-    # Rows first, then what the scores were computed with
+    # Rows first
     counts = {
         "only in the old report": difference.n_only_old,
         "only in the new report": difference.n_only_new,
@@ -159,21 +154,28 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
         "with another label": difference.n_labels,
     }
     changes = ", ".join(f"{n:,} {label}" for label, n in counts.items() if n)
-    yield f"samples: {difference.n_common:,} in both; {changes or 'nothing differs'}"
+    lines = [
+        f"{escape(difference.old)} → {escape(difference.new)}",
+        f"samples: {difference.n_common:,} in both; {changes or 'nothing differs'}",
+    ]
+
+    # Then what the scores were computed with
     same = []
     for kind, name in _KINDS.items():
         changes_of_kind = [change for change in difference.changed if change.kind == kind]
         for change in changes_of_kind:
-            yield f"{name}: {brief(change.what)}: {brief(change.old or 'none')} → {brief(change.new or 'none')}"
+            old_and_new = f"{brief(change.old or 'none')} → {brief(change.new or 'none')}"
+            lines.append(f"{name}: {brief(change.what)}: {old_and_new}")
         if not changes_of_kind:
             same.append(name)
     if same:
-        yield f"[dim]the same: {', '.join(same)}[/dim]"
+        lines.append(f"[dim]the same: {', '.join(same)}[/dim]")
 
     # Metrics that one report lacks
     for names, side in ((difference.only_old, "old"), (difference.only_new, "new")):
         if names:
-            yield f"only in the {side} report: {escape(', '.join(names))}"
+            lines.append(f"only in the {side} report: {escape(', '.join(names))}")
+    show(*lines)
 
 
 _MOST_DATASETS = 20
@@ -189,23 +191,24 @@ def print_history(name: str, history: Mapping[str, Sequence[ReportPoint]], *, as
     if as_json:
         print_json({dataset: [asdict(moment) for moment in moments] for dataset, moments in history.items()})
         return
+    # What each table is about, and what stands below it
+    notes: list[str] = []
+    points_by_title = {f"{name} on {dataset}": moments for dataset, moments in history.items()}
     if len(history) > _MOST_DATASETS:
-        points = [
-            replace(newest, release=f"{dataset}/{newest.release}", methods=1)
-            for dataset, (*_, newest) in history.items()
+        newest = [
+            replace(moments[-1], release=f"{dataset}/{moments[-1].release}", methods=1)
+            for dataset, moments in history.items()
         ]
-        title = f"{name} in the newest report of each data set"
-        show(*_history(title, points), "all reports of a data set, and its gates: add --dataset NAME")
-        return
-    for index, (dataset, moments) in enumerate(history.items()):
-        show(*([""] if index else []), *_history(f"{name} on {dataset}", moments))
-
-
-def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str]:
-    table = tables.history(title, moments).without("data set", "status")
-    yield _with_plot(table, moments)
-    if len({moment.methods for moment in moments}) > 1:
-        yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
+        points_by_title = {f"{name} in the newest report of each data set": newest}
+        notes = ["all reports of a data set, and its gates: add --dataset NAME"]
+    for index, (title, points) in enumerate(points_by_title.items()):
+        parts: list[Table | str] = [""] if index else []
+        parts.append(_with_plot(tables.history(title, points).without("data set", "status"), points))
+        if len({point.methods for point in points}) > 1:
+            parts.append(
+                "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
+            )
+        show(*parts, *notes)
 
 
 def _with_plot(table: Table, points: Sequence[ReportPoint | Period]) -> Table:
@@ -242,8 +245,24 @@ def print_verdict(gated: ReleaseVerdict, *, brief: bool = False) -> None:
     )
 
 
-def print_calibration(calibration: Calibration) -> None:
-    """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
+def print_calibration(calibration: Calibration, *, as_json: bool) -> None:
+    """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors.
+
+    JSON has the same columns as the table `calibrations`.
+    """
+    if as_json:
+        from answerkey.tasks.gate.calibrate import columns_of
+
+        content = {
+            "metric": calibration.name,
+            "signature": calibration.signature,
+            "reports": calibration.report_ids,
+            "labels": calibration.labels,
+            "n_without_score": calibration.n_without_score,
+            "calibrations": [columns_of(calibration, part) for part in calibration.parts],
+        }
+        print_json(content)
+        return
     parts: list[Table | str] = [tables.agreement(calibration)]
     if calibration.corrected:
         parts.append(tables.corrected(calibration))
@@ -253,20 +272,6 @@ def print_calibration(calibration: Calibration) -> None:
     if calibration.n_without_score:
         parts.append(f"{calibration.n_without_score:,} labelled answers have no score and are left out")
     show(*parts)
-
-
-def calibration_json(calibration: Calibration) -> dict[str, object]:
-    """The calibration as JSON takes it: the same columns as the table `calibrations`."""
-    from answerkey.tasks.gate.calibrate import columns_of
-
-    return {
-        "metric": calibration.name,
-        "signature": calibration.signature,
-        "reports": calibration.report_ids,
-        "labels": calibration.labels,
-        "n_without_score": calibration.n_without_score,
-        "calibrations": [columns_of(calibration, part) for part in calibration.parts],
-    }
 
 
 def _printable(text: str) -> str:
@@ -296,21 +301,18 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(preview) for preview in previews])
         return
-    lines = chain.from_iterable(map(_would_score, previews))
-    show(preview_table(previews), *lines, "no judge was asked, and nothing was scored")
-
-
-def _would_score(preview: Preview) -> Iterator[Table | str]:
-    if not preview.traces:
-        return
     head = ("trace", "time (UTC)", "answer")
-    rows = [
-        [cut(one_line(cell), _LONGEST) for cell in (trace.trace_id, trace.time or "", trace.answer or "")]
-        for trace in preview.traces[:_MAX_TRACES]
-    ]
-    yield Table(f"{preview.rule} would score", head, rows, left=head, wrapped={"answer": 20})
-    if preview.taken > _MAX_TRACES:
-        yield f"and {preview.taken - _MAX_TRACES:,} more\n"
+    parts: list[Table | str] = []
+    for preview in previews:
+        rows = []
+        for trace in preview.traces[:_MAX_TRACES]:
+            cells = (trace.trace_id, trace.time or "", trace.answer or "")
+            rows.append([cut(one_line(cell), _LONGEST) for cell in cells])
+        if rows:
+            parts.append(Table(f"{preview.rule} would score", head, rows, left=head, wrapped={"answer": 20}))
+        if rows and preview.taken > _MAX_TRACES:
+            parts.append(f"and {preview.taken - _MAX_TRACES:,} more\n")
+    show(preview_table(previews), *parts, "no judge was asked, and nothing was scored")
 
 
 def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> None:

@@ -39,13 +39,27 @@ def doctor(*, home: HomeOption = HOME) -> int:
     Examples:
         answerkey doctor
     """
+    from answerkey.metrics_core.embeddings.models import EMBEDDED
+
     environment.use_kept_server(home)
     installed = versions()
     missing = [name for name, version in installed.items() if version == "not installed" and name not in OF_EXTRAS]
     text = ", ".join(f"{name} {version}" for name, version in installed.items())
     if missing:
         text = f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again"
-    findings = [DoctorCheck("versions", not missing, text), *_models(), _judge(), _warehouse(home)]
+    findings = [DoctorCheck("versions", not missing, text)]
+
+    # What comes with an extra may be missing; what is there must be right
+    for name, package in EMBEDDED.items():
+        try:
+            package.folder()
+            ok = True
+            text = f"found, checksum right, revision {package.revision}"
+        except UserError as error:
+            ok = bool(package.extra) and importlib.util.find_spec(package.module) is None
+            text = str(error)
+        findings.append(DoctorCheck(f"model {name}", ok, text))
+    findings += (_judge(), _warehouse(home))
 
     # A shared home has a catalog, a bucket, a lock and a clock of its own
     if home.warning:
@@ -57,23 +71,6 @@ def doctor(*, home: HomeOption = HOME) -> int:
         mark = "[green]ok[/green]  " if check.ok else "[red]fail[/red]"
         show(f"{mark}  {check.name:<22} {escape(check.text)}")
     return int(not all(check.ok for check in findings))
-
-
-def _models() -> list[DoctorCheck]:
-    from answerkey.metrics_core.embeddings.models import EMBEDDED
-
-    findings = []
-    for name, package in EMBEDDED.items():
-        try:
-            package.folder()
-            ok = True
-            text = f"found, checksum right, revision {package.revision}"
-        except UserError as error:
-            # What comes with an extra may be missing; what is there must be right
-            ok = bool(package.extra) and importlib.util.find_spec(package.module) is None
-            text = str(error)
-        findings.append(DoctorCheck(f"model {name}", ok, text))
-    return findings
 
 
 def _judge() -> DoctorCheck:

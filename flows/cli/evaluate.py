@@ -62,7 +62,15 @@ def evaluate(  # noqa: PLR0913
     # What is wrong with files and options is said before anything is imported that scores
     data = with_files(data)
     limits = limits.model_copy(update={"expectations": from_anywhere(limits.expectations)})
-    _check_asked(scoring, judging, policy, baseline)
+    # Options of no metric, a policy without a baseline, and options about judges that no metric asks have no effect
+    if scoring.unused:
+        raise UserError(f"--{scoring.unused[0].replace('_', '-')}: {NO_SUCH_OPTION}")
+    if policy and not baseline:
+        raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
+    about_judges = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": judging.dry_run}
+    option = next((name for name, value in about_judges.items() if value), None)
+    if option and not scoring.asks_judges:
+        raise UserError(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
     forms = (data, scoring, judging.judging, limits, str(home), baseline, from_anywhere(policy))
 
     # A dry run only asks what it would cost
@@ -79,11 +87,15 @@ def evaluate(  # noqa: PLR0913
         from answerkey.flows.evaluate_release import evaluate_release
 
         report_ids = evaluate_release(*forms, page=page)
-    named = baseline not in ("", NOTHING)
     return print_result(
-        report_ids, home, as_json=as_json, compared=named, gated=bool(policy), all_fields=all_fields,
+        report_ids,
+        home,
+        as_json=as_json,
+        compared=baseline not in ("", NOTHING),
+        gated=bool(policy),
+        all_fields=all_fields,
         two_compared=not baseline and len(report_ids) == 2,
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -93,22 +105,6 @@ def at_work(home: Home, *, quiet: bool) -> Iterator[None]:
 
     with running(home, quiet=quiet), bars(quiet=quiet):
         yield
-
-
-def _check_asked(scoring: Scoring, judging: Estimating, policy: str, baseline: str) -> None:
-    """Refuse options without effect: of no metric, about judges that no metric asks, a policy without a baseline.
-
-    Raises:
-        UserError: there is such an option.
-    """
-    if scoring.unused:
-        raise UserError(f"--{scoring.unused[0].replace('_', '-')}: {NO_SUCH_OPTION}")
-    if policy and not baseline:
-        raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
-    given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": judging.dry_run}
-    option = next((name for name, value in given.items() if value), None)
-    if option and not scoring.asks_judges:
-        raise UserError(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
 
 
 def print_result(
@@ -218,8 +214,9 @@ def metrics(*, as_json: AsJson = False) -> int:
     Examples:
         answerkey metrics --json
     """
-    from answerkey.flows.cli.tables import print_metrics
+    from answerkey.flows.cli.layout import show
     from answerkey.metrics_core.registry import ASKED, METRICS, create, entry_point_metrics
+    from answerkey.tasks.publish.table import Table
 
     # Those of this package, then those of others, which may be broken
     catalogue = []
@@ -231,7 +228,12 @@ def metrics(*, as_json: AsJson = False) -> int:
         except UserError as error:
             print(f"answerkey: {error}", file=sys.stderr)
     if not as_json:
-        print_metrics(catalogue)
+        head = ("metric", "what it is", "fields", "needs")
+        lines = []
+        for name, metric in catalogue:
+            field_names = ", ".join(field.name for field in metric.fields)
+            lines.append((name, metric.described(), field_names, ", ".join(sorted(metric.needs))))
+        show(Table("", head, lines, left=head, wrapped={"what it is": 24, "fields": 24, "needs": 11}))
         return 0
     rows = []
     for name, metric in catalogue:

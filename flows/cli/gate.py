@@ -29,11 +29,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.label import LABELLED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from answerkey.metrics_core.decide.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
-    from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.warehouse.home import Home
 
 _POLICY = heading("Policy: either a file, or the options")
@@ -172,7 +169,11 @@ def gate(  # noqa: PLR0912, PLR0913
             if keep and scores:
                 raise UserError("--keep: files of scores have no data set; name two reports or releases")
             if scores and not (policy or primary):
-                primary = _only_score([name for name in scores if not labels or name != LABELLED])
+                # Which of several scores decides is not to be chosen by their numbers
+                primary, *other_scores = [name for name in scores if not labels or name != LABELLED]
+                if other_scores:
+                    names = ", ".join(other_scores)
+                    raise UserError(f"which score decides? name it: --primary {primary}, or {names}")
             levels = [] if level is None else [f"level {primary} >= {level}"]
             rules = policy_of(policy, primary, margin, [*(rule or []), *levels])
             if labels and rules.primary.field != LABELLED:
@@ -187,7 +188,7 @@ def gate(  # noqa: PLR0912, PLR0913
             for file in files:
                 write(file, verdict, sides_home, took_s=took_s)
     if keep:
-        from answerkey.tasks.releases.kept_gate import keep_gate
+        from answerkey.tasks.releases.register import keep_gate
 
         keep_gate(home, verdict.new.partition("/")[0], old, verdict.policy)
     if as_json:
@@ -196,18 +197,6 @@ def gate(  # noqa: PLR0912, PLR0913
         print_verdict(verdict)
     outcome = verdict.verdict.outcome
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
-
-
-def _only_score(scores: Sequence[str]) -> str:
-    """Return the only field of files of scores. Which of several decides is not to be chosen by their numbers.
-
-    Raises:
-        UserError: there are several.
-    """
-    score, *others = scores
-    if others:
-        raise UserError(f"which score decides? name it: --primary {score}, or {', '.join(others)}")
-    return score
 
 
 _FORMATS = (".json", ".xml", ".html", ".md")
@@ -227,31 +216,27 @@ def _write(
     Raises:
         UserError: the file cannot be written.
     """
-    if file.suffix == ".html":
-        write_page(_page(home, verdict), file)
-        return
-    if file.suffix == ".json":
+    if file.suffix in (".html", ".md"):
+        from answerkey.tasks.publish.artifacts import compared_for
+        from answerkey.tasks.publish.page.build import build_page
+        from answerkey.tasks.publish.page.markdown import comment_markdown
+
+        # About both reports; where there is no baseline, about the new one alone
+        pairs = compared_for(home, verdict)
+        ids = [*(pair.old for pair in pairs), verdict.new]
+        page = build_page(home, ids, comparisons=pairs, gates=[verdict])
+        if file.suffix == ".html":
+            write_page(page, file)
+            return
+        text = comment_markdown(page, link)
+    elif file.suffix == ".json":
         text = json_text(verdict.as_dict(), indent=2) + "\n"
-    elif file.suffix == ".xml":
+    else:
         from answerkey.tasks.gate.verdicts import junit
 
         text = junit(verdict, datetime.now(UTC), took_s, allow_inconclusive=allow_inconclusive)
-    else:
-        from answerkey.tasks.publish.page.markdown import comment_markdown
-
-        text = comment_markdown(_page(home, verdict), link)
     with writing(file):
         file.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def _page(home: Home, verdict: ReleaseVerdict) -> Page:
-    """A page about both reports; where there is no baseline, about the new one alone."""
-    from answerkey.tasks.publish.artifacts import compared_for
-    from answerkey.tasks.publish.page.build import build_page
-
-    pairs = compared_for(home, verdict)
-    ids = [*(pair.old for pair in pairs), verdict.new]
-    return build_page(home, ids, comparisons=pairs, gates=[verdict])
 
 
 def policy_of(policy: str, primary: str | None, margin: float | None, rules: list[str]) -> Policy:

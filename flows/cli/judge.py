@@ -30,6 +30,7 @@ from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
+    from answerkey.metrics_core.judges.asked import Asked
     from answerkey.metrics_core.judges.judge_metric import JudgeMetric
     from answerkey.metrics_core.judges.known_answer import KnownAnswer
     from answerkey.metrics_core.metric import Metric
@@ -317,7 +318,19 @@ def _page(sample_id: str, rows: Sequence[Judged]) -> Iterator[str | Table]:
         for row in sorted(of_answer, key=lambda row: metrics.index(row.measurement.metric)):
             yield ""
             yield from _lines(row)
-    yield from _prompts(rows)
+
+    # What judges were asked by each prompt, each text once
+    requests_by_prompt: dict[str, list[Asked]] = {}
+    for request in chain.from_iterable(row.asked for row in rows):
+        if request.calls:
+            requests_by_prompt.setdefault(request.calls[0]["prompt"], []).append(request)
+    for prompt, requests in requests_by_prompt.items():
+        yield from ("", layout.title_line(f"prompt {prompt}"))
+        asked = chain.from_iterable((request.system, request.user) for request in requests)
+        for text in filter(None, dict.fromkeys(asked)):
+            yield from ("", *(f"  {escape(line)}" for line in text.split("\n")))
+        if not all(request.system for request in requests):
+            yield "  [dim]It has changed since, or its rubric is not here, so that it cannot be shown.[/dim]"
 
 
 def _lines(row: Judged) -> Iterator[str | Table]:
@@ -359,10 +372,10 @@ def _lines(row: Judged) -> Iterator[str | Table]:
             yield _line("reply", call["reply"])
         else:
             yield _line("error", f"{call['code']}: {call['message']}")
-        yield _line("", _about(call))
+        yield _line("", _origin(call))
 
 
-def _about(call: Mapping[str, Any]) -> str:
+def _origin(call: Mapping[str, Any]) -> str:
     """Where a reply came from, and what it cost."""
     parts = [call["judge"], call["prompt"]]
     if call["kind"] != "ask":
@@ -372,19 +385,6 @@ def _about(call: Mapping[str, Any]) -> str:
     if call["tokens_out"] is not None:
         parts.append(f"{call['tokens_in']:,} tokens in, {call['tokens_out']:,} out")
     return ", ".join(filter(None, [*parts, price(call["cost_usd"])]))
-
-
-def _prompts(rows: Sequence[Judged]) -> Iterator[str]:
-    """What judges were asked, each text once."""
-    requests = [(request, call["prompt"]) for row in rows for request in row.asked for call in request.calls[:1]]
-    for name in dict.fromkeys(prompt for _, prompt in requests):
-        of_prompt = [request for request, prompt in requests if prompt == name]
-        yield from ("", layout.title_line(f"prompt {name}"))
-        texts = [text for request in of_prompt for text in (request.system, request.user)]
-        for text in filter(None, dict.fromkeys(texts)):
-            yield from ("", *(f"  {escape(part)}" for part in text.split("\n")))
-        if not all(request.system for request in of_prompt):
-            yield "  [dim]It has changed since, or its rubric is not here, so that it cannot be shown.[/dim]"
 
 
 def _line(label: str, text: str) -> str:

@@ -1,4 +1,8 @@
-"""`answerkey label` and `labels`: people label drawn answers in the browser, or in a file, until a gate can decide."""
+"""The commands about human labels: `label`, `labels` and `calibrate`.
+
+People label drawn answers in the browser, or in a file, until a gate can decide. Labels also say how good a metric or
+judge is, and a rubric can learn from them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,12 @@ from cyclopts import Parameter
 from answerkey.flows.cli.compare import NewReport, OldReport
 from answerkey.flows.cli.gate import Margin, PolicyFile, Primary, Rules, policy_of
 from answerkey.flows.cli.main import heading
-from answerkey.flows.cli.options import HOME, Dataset, HomeOption
+from answerkey.flows.cli.options import HOME, AsJson, Dataset, Flags, HomeOption, command
+from answerkey.flows.environment import running
+from answerkey.flows.parameters import Estimating
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
-    from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.warehouse.home import Home
 
@@ -87,7 +92,6 @@ def label(  # noqa: PLR0913
     if labels is not None and until_decided:
         raise UserError("--labels and --until-decided: give one of the two")
     rules = policy_of(policy, primary, margin, rule or [])
-    from answerkey.flows.environment import running
     from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.queue import LabelPlan, label_queue
 
@@ -105,8 +109,15 @@ def label(  # noqa: PLR0913
     with running(home), home.warehouse.claimed(f"label-{queue.id}") as is_claimed:
         if not is_claimed:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
+        from answerkey.flows.cli.server import answer_until_stopped
+        from answerkey.flows.pages import labelling_server
+
         session = LabellingSession(home, queue, partial(_decided, home, queue.id))
-        _serve(session, port)
+        token = secrets.token_urlsafe(24)
+        with labelling_server(session, token, port) as server:
+            print(f"http://127.0.0.1:{server.server_port}/#{token}  (Ctrl-C stops; every label is kept)", flush=True)
+            answer_until_stopped(server)
+        print("stopped; run the same command to continue", flush=True)
     home.warehouse.publish()
     from answerkey.tasks.gate.verdicts import EXIT_CODES
 
@@ -120,17 +131,6 @@ def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
 
     print_verdict(verdict)
     announce_labels(home, queue, verdict)
-
-
-def _serve(session: LabellingSession, port: int) -> None:
-    from answerkey.flows.cli.server import answer_until_stopped
-    from answerkey.flows.labelling import labelling_server
-
-    token = secrets.token_urlsafe(24)
-    with labelling_server(session, token, port) as server:
-        print(f"http://127.0.0.1:{server.server_port}/#{token}  (Ctrl-C stops; every label is kept)", flush=True)
-        answer_until_stopped(server)
-    print("stopped; run the same command to continue", flush=True)
 
 
 def export(
@@ -181,4 +181,78 @@ def import_(
 
     print(f"{file}: {import_labels(home, file, annotator):,} new labels; `answerkey gate` decides with them")
     home.warehouse.publish()
+    return 0
+
+
+@command
+def calibrate(  # noqa: PLR0913
+    name: Annotated[
+        str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
+    ],
+    /,
+    judging: Annotated[
+        Estimating,
+        # The others are in the file of --config
+        Flags("Judge (with --learn)", omit=("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")),
+    ],
+    *,
+    report: Annotated[
+        list[str] | None,
+        Parameter("--report", help="A report, or the name of a release. May be repeated. Without: the newest run."),
+    ] = None,
+    labels: Annotated[
+        str,
+        Parameter(
+            "--labels",
+            help="A file with id, label and release. If it has a column score, those scores are calibrated.",
+        ),
+    ] = "",
+    mapping: Annotated[
+        list[str] | None,
+        Parameter(
+            "--map",
+            metavar="KEY=PATH",
+            help="Where a column of that file is: id, release, label, second (another annotator), score, cluster.",
+        ),
+    ] = None,
+    learn: Annotated[
+        int,
+        Parameter(
+            "--learn", help="Choose this many examples for --rubric from these labels, and report what they change."
+        ),
+    ] = 0,
+    rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn improves.")] = "",
+    out: Annotated[str, Parameter("--out", metavar="FILE", help="Where --learn writes the rubric.")] = "",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Compare a metric or judge with human labels.
+
+    The labels are those that came with the answers, or those in a file. The result is kept, and a gate can require it.
+    With --learn, examples for a rubric are chosen from them instead, and tested on other answers.
+
+    Examples:
+        answerkey calibrate meaning_match.match
+        answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2
+        answerkey calibrate tone.score --rubric tone.yaml --learn 4 --out tone2.yaml --judge openai/gpt-4o-mini
+    """
+    from answerkey.flows.cli.comparison_tables import print_calibration, print_learned
+    from answerkey.flows.cli.tables import print_estimates
+    from answerkey.tasks.gate.calibrate import Calibration
+
+    with running(home):
+        from answerkey.flows.calibrate_judge import calibrate_judge
+
+        result = calibrate_judge(
+            name, report or [], labels, mapping or [], str(home), learn=learn, rubric=rubric, out=out,
+            judging=judging,
+        )  # fmt: skip
+
+    # A dry run has costs, --learn has what was learned, and all else is a calibration
+    if isinstance(result, list):
+        print_estimates(result, as_json=as_json, at_most=True)
+    elif isinstance(result, Calibration):
+        print_calibration(result, as_json=as_json)
+    else:
+        print_learned(result, out, as_json=as_json)
     return 0

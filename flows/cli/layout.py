@@ -68,18 +68,15 @@ def show(*parts: Table | str) -> None:
                 text.plain = "\n".join(map(printable, text.plain.split("\n"))).replace(" %", f"{_HARD}%")
                 # What has no spaces to wrap at, a path for instance, is left to the terminal, so that it can be copied
                 soft = not output.is_terminal or _longest_word(text.plain) > output.width
-                output.print(text if soft else _hanging(text, output), soft_wrap=soft)
+                # All lines begin where the first word does
+                indent = _LEAD.match(text.plain).end()  # type: ignore[union-attr]
+                if not soft and indent and "\n" not in text.plain:
+                    first_line, *more_lines = text[indent:].wrap(output, output.width - indent)
+                    indented = (Text(" " * indent) + line for line in more_lines)
+                    text = Text("\n").join([text[:indent] + first_line, *indented])
+                output.print(text, soft_wrap=soft)
     if parts:
         print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
-
-
-def _hanging(text: Text, on: Console) -> Text:
-    """The text in lines that all begin where its first word does."""
-    indent = _LEAD.match(text.plain).end()  # type: ignore[union-attr]
-    if not indent or "\n" in text.plain:
-        return text
-    first, *others = text[indent:].wrap(on, on.width - indent)
-    return Text("\n").join([text[:indent] + first, *(Text(" " * indent) + line for line in others)])
 
 
 def title_line(text: str) -> str:
@@ -103,19 +100,35 @@ def _written(table: Table) -> Iterator[RichTable | str]:
     narrow_head = [name.replace(" [", "\n[") for name in head]
     shapes = [(head, rows), (narrow_head, rows)]
     if head[0] in _FIELDS:
-        # A name that is no longer than the parts of others stays on one line
-        fields = [(row[0], _broken(row[0])) for row in rows]
-        width = max((_width(broken) for _, broken in fields), default=0)
-        names = [name if len(name) <= width else broken for name, broken in fields]
-        shapes.append((narrow_head, [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]))
+        # METRIC.FIELD is broken before the dot, unless it is no longer than the parts of others
+        broken = [Text(row[0].plain.replace(".", "\n.", 1), style=row[0].style) for row in rows]
+        width = max(map(_width, broken), default=0)
+        narrow_rows = []
+        for broken_name, row in zip(broken, rows, strict=True):
+            narrow_rows.append([row[0] if len(row[0]) <= width else broken_name, *row[1:]])
+        shapes.append((narrow_head, narrow_rows))
+
+    # The first shape that fits
     for shape_head, shape_rows in shapes:
         columns = zip(map(Text, shape_head), *shape_rows, strict=True)
         longest_lines = [max(map(_width, column)) for column in columns]
         widths = [min(width, least_widths.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
         spare = console().width - (sum(widths) + _GAP * (len(widths) - 1) + 2)
-        if spare >= 0:
-            yield _grid(table, shape_head, shape_rows, _widened(widths, longest_lines, spare))
-            break
+        if spare < 0:
+            continue
+        # The library is told each width: what it takes from columns that wrap, it cuts off
+        grid = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+        widths = _widened(widths, longest_lines, spare)
+        for name, title, width in zip(table.head, shape_head, widths, strict=True):
+            is_left = title in (shape_head[0], *table.left)
+            is_wrapped = name in table.wrapped
+            grid.add_column(Text(title), justify="left" if is_left else "right", no_wrap=not is_wrapped, width=width)
+        for parted, row in zip(table.parted, shape_rows, strict=True):
+            if parted:
+                grid.add_section()
+            grid.add_row(*row)
+        yield grid
+        break
     else:
         yield from _lines(table, head, rows)
     yield from (f"[dim]{escape(note)}[/dim]" for note in table.notes)
@@ -134,20 +147,6 @@ def _widened(widths: Sequence[int], longest_lines: Sequence[int], spare: int) ->
     lacking = [longest - width for width, longest in zip(widths, longest_lines, strict=True)]
     share = min(1.0, spare / (sum(lacking) or 1))
     return [width + int(share * lack) for width, lack in zip(widths, lacking, strict=True)]
-
-
-def _grid(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int]) -> RichTable:
-    grid = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    # The library is told each width: what it takes from columns that wrap, it cuts off
-    for name, title, width in zip(table.head, head, widths, strict=True):
-        is_left = title in (head[0], *table.left)
-        is_wrapped = name in table.wrapped
-        grid.add_column(Text(title), justify="left" if is_left else "right", no_wrap=not is_wrapped, width=width)
-    for parted, row in zip(table.parted, rows, strict=True):
-        if parted:
-            grid.add_section()
-        grid.add_row(*row)
-    return grid
 
 
 def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]:
@@ -175,8 +174,12 @@ def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) ->
             joined = text.replace(" ", _HARD) if len(text) <= _SHORT else text
             # A single one, for instance the reason of a rule's outcome, says itself what it is
             parts.append(f"{name} {joined}" if len(labelled) > 1 else joined)
+        # Wrapped to the terminal, two spaces in; what `_HARD` joins stays on one line
         if parts:
-            yield f"[dim]{escape(indented('; '.join(parts)))}[/dim]"
+            width = console().width - 2
+            lines = textwrap.wrap("; ".join(parts), width, break_long_words=False, break_on_hyphens=False)
+            indented = "\n".join(f"  {line}" for line in lines).replace(_HARD, " ")
+            yield f"[dim]{escape(indented)}[/dim]"
     yield ""
 
 
@@ -192,22 +195,10 @@ def sample_lines(sample_id: str, numbers: str, texts: Mapping[str, str | None]) 
     yield from (f"  [dim]{name:<{width}}[/dim]  {brief(text)}" for name, text in texts.items() if text)
 
 
-def indented(text: str) -> str:
-    """The text as lines of the terminal's width that begin with two spaces. What `_HARD` joins stays on one line."""
-    lines = textwrap.wrap(text, console().width - 2, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(f"  {line}" for line in lines).replace(_HARD, " ")
-
-
 def _text(cell: Cell | str) -> Text:
     text = str(cell)
     style = STYLES.get(cell.kind, "") if isinstance(cell, Cell) else ""
     return Text((text if text.isprintable() else one_line(text)).replace(" %", f"{_HARD}%"), style=style)
-
-
-def _broken(cell: Text) -> Text:
-    """METRIC.FIELD on two lines."""
-    metric, dot, field = cell.plain.partition(".")
-    return Text(f"{metric}\n{dot}{field}", style=cell.style) if dot else cell
 
 
 def _longest_word(text: str) -> int:

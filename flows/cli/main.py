@@ -21,7 +21,7 @@ import sys
 import textwrap
 import traceback
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from pathlib import Path
@@ -63,7 +63,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "Read and compare": {
         "report": "compare",
-        "view": "view",
+        "view": "server",
         "compare": "compare",
         "diff": "compare",
         "history": "compare",
@@ -71,7 +71,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "label": "label",
         "labels export": "label",
         "labels import": "label",
-        "calibrate": "calibrate",
+        "calibrate": "label",
     },
     "Releases": {
         "register-release": "releases",
@@ -179,7 +179,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = _make_lasting("stdout")
     _make_lasting("stderr")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    code = _exit_code(words)
+    # A short command mostly imports: at Python's default, looking for garbage among what stays is 6 % of its CPU.
+    gc.set_threshold(50_000, 20, 50)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="json_escapes")
+
+    # The command, or a message about what is wrong
+    message: str | None = None
+    try:
+        code = _run(words)
+    except CycloptsError as error:
+        message = usage_problem(error)
+        code = EXIT_BAD_INPUT
+    except (KeyboardInterrupt, Exception) as error:
+        message, code = _what_failed(error)
+
+    # On standard error and, where standard output is to be JSON, there as well
+    if message is not None:
+        from answerkey.flows.environment import printable
+
+        if "--json" in words:
+            print_json({"error": {"message": message, "exit_code": code}})
+        print("\n".join(map(printable, f"answerkey: {message}".split("\n"))), file=sys.stderr)
+
+    # A reader that closed the pipe has what it wants; any other error of standard output is one of the command
     if output is None:
         return code
     sys.stdout.flush()
@@ -190,38 +214,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or int(not gives_verdict)
 
 
-def _exit_code(words: list[str]) -> int:
-    # A short command mostly imports: at Python's default, looking for garbage among what stays is 6 % of its CPU.
-    gc.set_threshold(50_000, 20, 50)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="json_escapes")
-
-    # The command, or one line about what is wrong
-    try:
-        return _run(words)
-    except CycloptsError as error:
-        message = usage_problem(error)
-        code = EXIT_BAD_INPUT
-    except KeyboardInterrupt as error:
-        message, code = _stopped(error)
-    except Exception as error:
-        message, code = _what_failed(error)
-
-    # On standard error and, where standard output is to be JSON, there as well
-    from answerkey.flows.environment import printable
-
-    if "--json" in words:
-        print_json({"error": {"message": message, "exit_code": code}})
-    print("\n".join(map(printable, f"answerkey: {message}".split("\n"))), file=sys.stderr)
-    return code
-
-
-def _what_failed(error: Exception) -> tuple[str, int]:
+def _what_failed(error: BaseException) -> tuple[str, int]:
     """Say what is wrong, with the exit code; an error of the program itself is printed with its traceback."""
-    if isinstance(error.__cause__, KeyboardInterrupt):
-        # Within a statement of DuckDB, which makes another error of it
-        return _stopped(error.__cause__)
+    # Within a statement of DuckDB, an interrupt is the cause of another error
+    for interrupt in (error, error.__cause__):
+        if isinstance(interrupt, KeyboardInterrupt):
+            number = interrupt.args[0] if interrupt.args else signal.SIGINT
+            return "stopped; what was scored so far is kept, run the same command again", 128 + number
     # Only here, since a help page needs neither
     from answerkey.metrics_core.errors import UserError
     from answerkey.metrics_core.llm.ledger import LedgerError
@@ -238,25 +237,6 @@ def _what_failed(error: Exception) -> tuple[str, int]:
     return message, EXIT_INTERNAL
 
 
-def _stopped(error: KeyboardInterrupt) -> tuple[str, int]:
-    """Say that a signal stopped the command, with its number, if it was not Ctrl-C, in the exit code."""
-    number = error.args[0] if error.args else signal.SIGINT
-    return "stopped; what was scored so far is kept, run the same command again", 128 + number
-
-
-def _of_a_file(error: BaseException) -> str:
-    """Which file may not be written or read, or which folder is gone; empty for anything else."""
-    name = error.filename if isinstance(error, OSError) else None
-    # Arrow and DuckDB name the file in their text alone.
-    files = [name] if name else re.findall(r"file ['\"](.+?)['\"]", str(error))
-    folder = Path(files[0]).parent if files else Path()
-    if "no such file or directory" in str(error).lower() and not folder.exists():
-        return f"{folder}: the folder was removed while this worked; run the same command again"
-    if isinstance(error, OSError) and name and error.errno in (errno.EACCES, errno.EROFS, errno.ENAMETOOLONG):
-        return f"{name}: {error.strerror}"
-    return ""
-
-
 _OF_THE_SERVER = {
     "ConcurrencySlotAcquisitionError": "refuses requests; run again once it works: what was scored is kept",
     # A server that is slow to confirm the end of a run is told of it again, and answers without the result.
@@ -266,11 +246,16 @@ _OF_THE_SERVER = {
 
 def _outside(error: BaseException | None) -> str:
     """What is wrong with the machine or the server, where an error is of these; empty if it is of the program."""
-    # The first cause that is not of the program
-    causes = list(_causes(error))
-    for place, cause in enumerate(causes):
-        name = f"{type(cause).__module__}.{type(cause).__name__}"
+    # The error, what it was raised from, and so on
+    causes: list[BaseException] = []
+    while error:
+        causes.append(error)
+        error = error.__cause__ or error.__context__
+
+    # The first of them that is not of the program
+    for position, cause in enumerate(causes):
         text = str(cause)
+        # A full disk
         if any(full in text for full in ("No space left on device", "Disk quota exceeded", "disk is full")):
             return "the disk is full; free some space and run the same command again: what was scored is kept"
         if "File too large" in text:
@@ -278,14 +263,24 @@ def _outside(error: BaseException | None) -> str:
                 "a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit and "
                 "run the same command again: what was scored is kept"
             )
-        if problem := _of_a_file(cause):
+        # A folder that is gone, or a file that may not be written or read. Arrow and DuckDB name it in their text alone
+        file = cause.filename if isinstance(cause, OSError) else None
+        files = [file] if file else re.findall(r"file ['\"](.+?)['\"]", text)
+        folder = Path(files[0]).parent if files else Path()
+        problem = ""
+        if "no such file or directory" in text.lower() and not folder.exists():
+            problem = f"{folder}: the folder was removed while this worked; run the same command again"
+        elif isinstance(cause, OSError) and file and cause.errno in (errno.EACCES, errno.EROFS, errno.ENAMETOOLONG):
+            problem = f"{file}: {cause.strerror}"
+        if problem:
             return problem
+        # A server, named without a password that may be in its address
+        name = f"{type(cause).__module__}.{type(cause).__name__}"
         if "Failed to reach API at" in text or name.startswith(
             ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
         ):
-            # Without a password that may be in it
             server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
-            responses = [getattr(below, "response", None) for below in causes[place:]]
+            responses = [getattr(below, "response", None) for below in causes[position:]]
             status = next(filter(None, (getattr(response, "status_code", None) for response in responses)), None)
             problem = f"answers {status}" if status else "does not answer"
             remedy = "run again once it works (what was scored is kept), or unset PREFECT_API_URL"
@@ -295,13 +290,6 @@ def _outside(error: BaseException | None) -> str:
         if type(cause).__name__ in _OF_THE_SERVER and not cause.__cause__:
             return f"the Prefect server {_OF_THE_SERVER[type(cause).__name__]}"
     return ""
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, what it was raised from, and so on."""
-    while error:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _run(arguments: list[str]) -> int:
@@ -402,6 +390,8 @@ def default_text(default: Any) -> str | None:
 
 
 _LONGEST_DEFAULT = 30
+_KINDS: dict[Any, str] = {int: "a whole number", float: "a number"}
+"""What is to be written for an option of a type."""
 
 
 def usage_problem(error: CycloptsError) -> str:
@@ -423,7 +413,14 @@ def usage_problem(error: CycloptsError) -> str:
         case CoercionError() if error.argument is not None:
             value = error.token.value if error.token else ""
             repeated = f" {value}" if HARMLESS.fullmatch(value) else ""
-            return f"{_called(error.argument)}{repeated}: {_expected(error)}"
+            # What is expected: one of several words, or a value of this type
+            if choices := error.argument.get_choices(force=True):
+                expected = f"choose from {', '.join(choices)}"
+            else:
+                hint: Any = error.target_type
+                inner = next((part for part in get_args(hint) if part is not types.NoneType), hint)
+                expected = f"write {_KINDS.get(inner, 'another value')}"
+            return f"{_called(error.argument)}{repeated}: {expected}"
         case UnusedCliTokensError():
             return f"one argument too many; see `{chain} --help`"
     return f"this cannot be parsed; see `{chain} --help`"
@@ -438,12 +435,3 @@ def _unknown(typed: str, kind: str, names: Iterable[str], chain: str) -> str:
 
 def _called(argument: Any) -> str:
     return str(argument.name if argument.name.startswith("-") else argument.parameter.metavar or argument.name)
-
-
-def _expected(error: CoercionError) -> str:
-    if error.argument and (choices := error.argument.get_choices(force=True)):
-        return f"choose from {', '.join(choices)}"
-    kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
-    hint: Any = error.target_type
-    inner = next((part for part in get_args(hint) if part is not types.NoneType), hint)
-    return f"write {kinds.get(inner, 'another value')}"

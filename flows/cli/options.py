@@ -246,7 +246,13 @@ def build(
     """
     from answerkey.metrics_core.validation import SILENT, InvalidValue
 
-    typed = {field: _listed(form.model_fields[field], value) for field, value in values.items()}
+    # Lists are written with commas, or an option for each value
+    typed = dict(values)
+    for name_of_field, value in values.items():
+        field_info = form.model_fields[name_of_field]
+        if isinstance(value, list) and get_origin(field_info.annotation) in (list, tuple):
+            separator = how_called(field_info).separator
+            typed[name_of_field] = [part for text in value for part in listed(text, separator)]
     try:
         return form(**{**file.content, **typed})
     except InvalidValue as error:
@@ -263,14 +269,6 @@ def build(
         text = " ".join(value) if isinstance(value, list) else str(value)
         repeated = f" {text}" if field not in SILENT and HARMLESS.fullmatch(text) else ""
         raise UserError(f"{option}{repeated}: {error.problem}") from None
-
-
-def _listed(field: FieldInfo, value: Any) -> Any:
-    """A value as the form takes it: lists are written with commas, or an option for each value."""
-    separator = how_called(field).separator
-    if not isinstance(value, list) or get_origin(field.annotation) not in (list, tuple):
-        return value
-    return [part for text in value for part in listed(text, separator)]
 
 
 def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.Parameter:
@@ -345,34 +343,32 @@ def with_files(data: Data) -> Data:
     Raises:
         UserError: a file is not there, or a folder or a pattern has none.
     """
-    from answerkey.tasks.load.sources import check_there
+    from answerkey.tasks.load import sources
     from answerkey.tasks.releases.register import ADDRESS
 
     if data.answers.startswith(ADDRESS):
         return data
-    if STANDARD_INPUT in (sources := data.answers.split("\n")):
-        input_file = _standard_input()
-        files = (input_file if file == STANDARD_INPUT else file for file in sources)
+
+    # What comes from standard input goes into a file with the ending of its kind
+    files = data.answers.split("\n")
+    if STANDARD_INPUT in files:
+        from answerkey.tasks.load.plain import with_ending
+
+        if sys.stdin is None:
+            raise UserError("-: standard input is closed; send the answers to it, or name a file")
+        folder = Path(tempfile.mkdtemp(prefix=sources.STANDARD_INPUT))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        received = folder / "stdin"
+        with received.open("wb") as output:
+            shutil.copyfileobj(sys.stdin.buffer, output, 1 << 20)
+        input_file = str(with_ending(received))
+        files = [input_file if file == STANDARD_INPUT else file for file in files]
         data = data.model_copy(update={"answers": "\n".join(files)})
-    for number, file in enumerate(data.answers.split("\n")[1:], start=2):
-        # What stands where a file may stand can be a key that was pasted.
+
+    # What stands where a file may stand can be a key that was pasted
+    for number, file in enumerate(files[1:], start=2):
         if not (re.search(r"[./:]", file) or HARMLESS.fullmatch(file) or Path(file).exists()):
             raise UserError(f"FILE {number}: there is no such file")
     for source in filter(None, (data.answers, data.references)):
-        check_there(source)
+        sources.check_there(source)
     return data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
-
-
-def _standard_input() -> str:
-    """What comes from standard input, as a file with the ending of its kind."""
-    from answerkey.tasks.load import sources
-    from answerkey.tasks.load.plain import with_ending
-
-    if sys.stdin is None:
-        raise UserError("-: standard input is closed; send the answers to it, or name a file")
-    folder = Path(tempfile.mkdtemp(prefix=sources.STANDARD_INPUT))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    file = folder / "stdin"
-    with file.open("wb") as out:
-        shutil.copyfileobj(sys.stdin.buffer, out, 1 << 20)
-    return str(with_ending(file))

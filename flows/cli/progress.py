@@ -100,8 +100,13 @@ class Bars(logging.Handler):
         if not isinstance(advance, Advance):
             return
         with self._guard:
+            # What said of no total ends when something else begins; if it counted nothing, it is shown no longer
             if advance.what not in self._tasks:
-                self._end_open()
+                for what, open_task in list(self._tasks.items()):
+                    if open_task.total is None and open_task.completed:
+                        self._display.update(open_task.id, total=open_task.completed)
+                    elif open_task.total is None:
+                        self._display.remove_task(self._tasks.pop(what).id)
             task = self._task(advance.what)
             # Of several shards at once, one that ends says less than its neighbours have done of theirs
             done = task.completed + advance.more if advance.done is None else advance.done
@@ -113,14 +118,6 @@ class Bars(logging.Handler):
             cost = task.fields["cost"] + advance.cost_usd
             spent = dollars(cost) if cost else ""
             self._display.update(task.id, completed=completed, total=total, count=count, cost=cost, spent=spent)
-
-    def _end_open(self) -> None:
-        """What said of no total ends when something else begins; if it counted nothing, it is shown no longer."""
-        for what, task in list(self._tasks.items()):
-            if task.total is None and task.completed:
-                self._display.update(task.id, total=task.completed)
-            elif task.total is None:
-                self._display.remove_task(self._tasks.pop(what).id)
 
     def _task(self, what: str) -> Task:
         if what not in self._tasks:

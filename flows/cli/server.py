@@ -1,7 +1,7 @@
-"""`answerkey serve`: the flows on a Prefect server of this machine.
+"""`answerkey serve`: the flows on a Prefect server of this machine; and `view`: the whole home in a browser.
 
-It starts a server, the pages and the process that serves the deployments as children, starts again what dies, and does
-nothing that takes long itself: it can be ended at any moment, and they end with it, even if it is killed by force.
+`serve` starts a server, the pages and the process that serves the deployments as children, starts again what dies, and
+does nothing that takes long itself: it can be ended at any moment, and they end with it, even if it is killed by force.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import HTTPServer
@@ -29,7 +29,7 @@ from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.server import LOCK, NOTE, SERVING
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import locked
+from answerkey.tasks.warehouse.store import atomic_write, locked
 
 _HOST = "127.0.0.1"
 _DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
@@ -41,6 +41,8 @@ _PATIENCE_S = 20.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 """See prctl(2)."""
+_LIST = ".answerkey-pages"
+"""Names what `view --to` has written into a folder. Nothing else in it is ever removed."""
 
 
 class Stopped(Exception):
@@ -84,10 +86,27 @@ def serve(
     """
     if database and not database.startswith("postgresql+asyncpg://"):
         raise UserError("--database: give postgresql+asyncpg://USER@HOST/NAME")
+    from answerkey.tasks.publish.artifacts import PAGES
+
+    # The environment of everything that belongs to the server
     home = Home.parse(home.address)
+    environment = {
+        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
+        # and with them every run that renews one later.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+        **os.environ,
+        **({_DATABASE: database} if database else {}),
+        "PREFECT_HOME": str((home.local / "prefect").resolve()),
+        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
+        # Runs without a home of their own, and the home that the pages are of.
+        "ANSWERKEY_HOME": home.address,
+        # Else the page calls port 4200, wherever it came from.
+        "PREFECT_UI_API_URL": "/api",
+        PAGES: f"http://{_HOST}:{port + 1}",
+    }
     with stop_on_signals() as stop:
         try:
-            _serve(home, port, server_environment(home, port, database), stop)
+            _serve(home, port, environment, stop)
         except Stopped:
             print("stopped; reports, runs and schedules are kept", flush=True)
     return 0
@@ -101,7 +120,19 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
     # One server for a home, with its log beside the runs
     logs = home.local / "prefect"
     logs.mkdir(parents=True, exist_ok=True)
-    with only_server(home, stop):
+    with ExitStack() as stack:
+        for wait_s in (1, 0):
+            try:
+                stack.enter_context(locked(home.local / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if not wait_s:
+                    raise UserError(
+                        f"{home}: another `answerkey serve` uses this home; stop it, or give --home"
+                    ) from None
+                # A command that looks whether it is held has it for a moment.
+                time.sleep(wait_s)
+                stop.check()
         _check_port(port)
         _check_port(port + 1)
         api = f"http://{_HOST}:{port}/api"
@@ -115,28 +146,27 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
             Child("pages", ["pages", home.address, "--port", str(port + 1)], partial(_answers, pages)),
             Child("flows", ["serving", home.address], serving.exists),
         ]
-        with ExitStack() as stack:
-            for child in children:
-                stack.callback(child.end)
-                child.start(environment, logs)
-                child.wait_until_up(stop)
-                if child.name == "server":
-                    note = home.local / NOTE
-                    note.write_text(f"{api}\n", encoding="utf-8")
-                    stack.callback(note.unlink, missing_ok=True)
-            print(f"ready: http://{_HOST}:{port}  (home {home}; Ctrl-C stops it)", flush=True)
+        for child in children:
+            stack.callback(child.end)
+            child.start(environment, logs)
+            child.wait_until_up(stop)
+            if child.name == "server":
+                note = home.local / NOTE
+                note.write_text(f"{api}\n", encoding="utf-8")
+                stack.callback(note.unlink, missing_ok=True)
+        print(f"ready: http://{_HOST}:{port}  (home {home}; Ctrl-C stops it)", flush=True)
 
-            # What dies is started again, until this process is told to stop
-            while True:
-                stop.check()
-                for child in children:
-                    if child.has_ended:
-                        print(f"answerkey: {child.name} ended unexpectedly and is started again; see {child.log}",
-                              file=sys.stderr, flush=True)  # fmt: skip
-                        child.end()
-                        child.start(environment, logs)
-                        child.wait_until_up(stop)
-                time.sleep(_LOOK_S)
+        # What dies is started again, until this process is told to stop
+        while True:
+            stop.check()
+            for child in children:
+                if child.has_ended:
+                    problem = f"{child.name} ended unexpectedly and is started again; see {child.log}"
+                    print(f"answerkey: {problem}", file=sys.stderr, flush=True)
+                    child.end()
+                    child.start(environment, logs)
+                    child.wait_until_up(stop)
+            time.sleep(_LOOK_S)
 
 
 @contextmanager
@@ -165,49 +195,6 @@ def answer_until_stopped(pages: HTTPServer) -> None:
     with stop_on_signals() as stop:
         while not stop.told:
             pages.handle_request()
-
-
-def server_environment(home: Home, port: int, database: str = "") -> dict[str, str]:
-    """The environment of everything that belongs to the server on `port`, which keeps runs in `database`, if named."""
-    from answerkey.tasks.publish.artifacts import PAGES
-
-    return {
-        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
-        # and with them every run that renews one later.
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        **os.environ,
-        **({_DATABASE: database} if database else {}),
-        "PREFECT_HOME": str((home.local / "prefect").resolve()),
-        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
-        # Runs without a home of their own, and the home that the pages are of.
-        "ANSWERKEY_HOME": home.address,
-        # Else the page calls port 4200, wherever it came from.
-        "PREFECT_UI_API_URL": "/api",
-        PAGES: f"http://{_HOST}:{port + 1}",
-    }
-
-
-@contextmanager
-def only_server(home: Home, stop: Stop) -> Iterator[None]:
-    """Around the server of a home: no other is started for it meanwhile.
-
-    Raises:
-        UserError: another server uses this home.
-    """
-    with ExitStack() as stack:
-        for wait_s in (1, 0):
-            try:
-                stack.enter_context(locked(home.local / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                break
-            except BlockingIOError:
-                if not wait_s:
-                    raise UserError(
-                        f"{home}: another `answerkey serve` uses this home; stop it, or give --home"
-                    ) from None
-                # A command that looks whether it is held has it for a moment.
-                time.sleep(wait_s)
-                stop.check()
-        yield
 
 
 class Child:
@@ -302,3 +289,97 @@ def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def view(
+    *,
+    port: Annotated[int, Parameter("--port", help="Port on this machine; 0 takes one that is free.")] = 4210,
+    to: Annotated[
+        Path | None,
+        Parameter(
+            "--to",
+            metavar="FOLDER",
+            help="Write all pages as files into this folder, for a web server or an object store, instead of serving "
+            "them. Pages of an earlier call that no longer exist are removed.",
+        ),
+    ] = None,
+    home: HomeOption = HOME,
+) -> int:
+    """Look at everything in a browser: data sets, releases over time, verdicts, reports and spend.
+
+    Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
+    snapshot, so they delay no run.
+
+    Examples:
+        answerkey view
+        answerkey view --home evaluations --port 4300
+        answerkey view --to site
+    """
+    home = Home.parse(home.address)
+    if not home.warehouse.exists():
+        raise UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+    if to:
+        print(f"{_write(home, to)} files in {to}; open {to / 'index.html'}")
+        return 0
+    from answerkey.flows.pages import page_server
+
+    with page_server(home, port) as server:
+        print(f"http://127.0.0.1:{server.server_port}  (home {home}, read-only; Ctrl-C stops it)", flush=True)
+        answer_until_stopped(server)
+    print("stopped", flush=True)
+    return 0
+
+
+def _write(home: Home, folder: Path) -> int:
+    """Write the site into a folder, each file whole or not at all, and remove what an earlier call has left of others.
+
+    Returns how many files it has.
+    """
+    from answerkey.tasks.publish.site import Site
+
+    if folder.is_file():
+        raise UserError(f"--to {folder}: this is a file; give a folder")
+    if isinstance(home.place, Path) and home.place.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise UserError(f"--to {folder}: this is in the home; give a folder outside of it")
+    site = Site(home)
+    written: list[str] = []
+    earlier_names: list[str] = []
+    try:
+        names = list(site.names())
+        # What the last call has written there and may remove: nothing that a link, or an edited list, has elsewhere.
+        # No page has a name that cannot be printed, and some of these no path can have
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            listed = (folder / _LIST).read_text(encoding="utf-8").splitlines()
+            top = folder.resolve()
+            for name in listed:
+                if name != _LIST and name.isprintable() and (top / name).parent.resolve().is_relative_to(top):
+                    earlier_names.append(name)
+        # Ahead, so that what a kill leaves behind is known as well.
+        _note(folder, dict.fromkeys([*earlier_names, *names]))
+        for name in names:
+            try:
+                content = site.read(name)
+            except FileNotFoundError:
+                # Removed since its name was read.
+                continue
+            with atomic_write(folder / name) as unfinished:
+                unfinished.write_bytes(content)
+            written.append(name)
+        # What is a page no longer, and the folders that are empty without it
+        for name in {*earlier_names, *names} - {*written}:
+            file = folder / name
+            if file.is_dir():
+                continue
+            file.unlink(missing_ok=True)
+            for parent in file.parents[: len(Path(name).parts) - 1]:
+                with suppress(OSError):
+                    parent.rmdir()
+        _note(folder, written)
+    except OSError as error:
+        raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
+    return len(written)
+
+
+def _note(folder: Path, names: Iterable[str]) -> None:
+    with atomic_write(folder / _LIST) as unfinished:
+        unfinished.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")

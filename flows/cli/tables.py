@@ -26,7 +26,6 @@ from answerkey.tasks.reports.manifest import judge_warnings, saved
 from answerkey.tasks.reports.report import Report
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.metric import Metric
     from answerkey.tasks.compare.examples import WorstScore
     from answerkey.tasks.warehouse.home import Home
 
@@ -57,8 +56,13 @@ def print_reports(
             row["samples"] = [asdict(sample) for sample in worst]
         print_json(rows)
         return
+    # One field per metric, each with its pass@k and pass^k where questions have several answers
     all_names = fields_of(reports)
-    names = all_names if all_fields else [*_with_passes(headlines(reports), all_names)]
+    names = []
+    for name in all_names if all_fields else headlines(reports):
+        names.append(name)
+        if not all_fields:
+            names += [other for other in all_names if other.startswith((f"{name}_pass@", f"{name}_pass^"))]
 
     # What is not in the table, and what else is to be known
     lines = []
@@ -72,9 +76,30 @@ def print_reports(
     if with_checks:
         messages = [message for report in reports for _, _, passed, message in report.checks if not passed]
         lines += [escape(f"- {message}") for message in dict.fromkeys(messages)]
-    show(tables.scores_of(reports, names), *_slices(reports, by), *_agreements(reports, names[0]), *lines)
+
+    # The scores, and the slices, if there are any
+    scored = [score for report in reports for score in report.scores]
+    fields = list(dict.fromkeys(score.name for score in scored))
+    if by is not None and by not in fields:
+        raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
+    slices = []
+    if any(score.slice != ALL for score in scored):
+        slices.append(tables.slices(tables.reports_by_release(reports), by or primary(reports)))
+    show(tables.scores_of(reports, names), *slices, *_agreements(reports, names[0]), *lines)
+
+    # The worst samples of each report
     for report, worst in zip(reports, _worst(home, reports, by, samples), strict=False):
-        show("", *_samples(report, worst))
+        title = f"the samples with the worst {worst[0].field}" if worst else "no sample has a number"
+        sample_texts: list[str] = []
+        for sample in worst:
+            texts = {
+                "question": sample.question,
+                "reference": " | ".join(sample.references),
+                "answer": sample.answer,
+                "reason": sample.reason,
+            }
+            sample_texts += sample_lines(sample.sample_id, number(sample.value), texts)
+        show("", title_line(f"{report.release}: {title}"), *sample_texts)
 
 
 def print_remarks(reports: Sequence[Report], *, with_depth: bool) -> None:
@@ -109,44 +134,28 @@ def _worst(home: Home, reports: Sequence[Report], by: str | None, samples: int) 
     return [worst_scores(home, report, field, samples) for report in reports]
 
 
-def _samples(report: Report, samples: Sequence[WorstScore]) -> Iterator[str]:
-    title = f"the samples with the worst {samples[0].field}" if samples else "no sample has a number"
-    yield title_line(f"{report.release}: {title}")
-    for sample in samples:
-        texts = {
-            "question": sample.question,
-            "reference": " | ".join(sample.references),
-            "answer": sample.answer,
-            "reason": sample.reason,
-        }
-        yield from sample_lines(sample.sample_id, number(sample.value), texts)
-
-
-def _with_passes(names: Sequence[str], all_names: Sequence[str]) -> Iterator[str]:
-    """The names, each with its pass@k and pass^k where questions have several answers."""
-    for name in names:
-        yield name
-        yield from (pass_name for pass_name in all_names if pass_name.startswith((f"{name}_pass@", f"{name}_pass^")))
-
-
 def _remarks(report: Report, names: Sequence[str], depth_of: Sequence[str] | None = None) -> Iterator[str]:
-    yield from _size(report)
-    variances = [
-        f"{name} {number(variance)}" for name in names if (variance := report.variance_within(name)) is not None
-    ]
-    if variances:
-        yield f"  variance between the answers to one question: {', '.join(variances)}"
-    yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest, depth_of))
-
-
-def _size(report: Report) -> Iterator[str]:
-    to_questions = f" to {report.n_questions:,} questions" if report.n_questions != report.n_total else ""
-    notes = [f"{report.n_total:,} answers{to_questions}", *([] if report.status == "COMPLETE" else [report.status])]
+    # How many answers there are, and what the run said of them
+    notes = [f"{report.n_total:,} answers"]
+    if report.n_questions != report.n_total:
+        notes = [f"{notes[0]} to {report.n_questions:,} questions"]
+    if report.status != "COMPLETE":
+        notes.append(report.status)
     if quarantined := sum(count for _, count in report.quarantined):
         notes.append(f"{quarantined:,} quarantined")
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
     if report.message:
         yield from (f"  {escape(part)}" for part in report.message.split("; "))
+
+    # How far the answers to one question differ, and what the judge warns of
+    variances = []
+    for name in names:
+        variance = report.variance_within(name)
+        if variance is not None:
+            variances.append(f"{name} {number(variance)}")
+    if variances:
+        yield f"  variance between the answers to one question: {', '.join(variances)}"
+    yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest, depth_of))
 
 
 def _spent(reports: Sequence[Report]) -> Iterator[str]:
@@ -189,14 +198,6 @@ def _judged(judge: Mapping[str, Any], saved_calls: Sequence[tuple[int, int, int,
     )
 
 
-def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:
-    fields = list(dict.fromkeys(score.name for report in reports for score in report.scores))
-    if by is not None and by not in fields:
-        raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
-    if any(score.slice != ALL for report in reports for score in report.scores):
-        yield tables.slices(tables.reports_by_release(reports), by or primary(reports))
-
-
 def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> None:
     """Reports, one per line."""
     names = ("report", "data set version", "made (UTC)", "status")
@@ -204,16 +205,6 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     show(Table("", names, rows, left=names))
-
-
-def print_metrics(catalogue: Sequence[tuple[str, Metric]]) -> None:
-    """The metrics with their fields and needs."""
-    head = ("metric", "what it is", "fields", "needs")
-    rows = [
-        (name, metric.described(), ", ".join(field.name for field in metric.fields), ", ".join(sorted(metric.needs)))
-        for name, metric in catalogue
-    ]
-    show(Table("", head, rows, left=head, wrapped={"what it is": 24, "fields": 24, "needs": 11}))
 
 
 def print_estimates(

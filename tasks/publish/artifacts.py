@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import quote
@@ -50,7 +50,7 @@ class _Server:
     answers = True
 
 
-def notify_api(what: str, do: Callable[[], T]) -> T | None:
+def notify_api(subject: str, do: Callable[[], T]) -> T | None:
     """Tell the Prefect server something that no run depends on; None where that failed, which is logged, and where
     this is no run of Prefect.
 
@@ -60,7 +60,11 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
     if not within_run():
         return None
     try:
-        with nullcontext() if _Server.answers else _without_retries():
+        with ExitStack() as stack:
+            if not _Server.answers:
+                from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+                stack.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
             reply = do()
     except Exception as error:
         # One that is refused says nothing about the next.
@@ -69,17 +73,11 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
             also_later = ", nor anything else until it answers again" if unreachable else ""
             # The address may have a password in it.
             reason = re.sub(r"//[^/\s@]*@", "//", f"{type(error).__name__}: {error}")
-            _log.warning(f"the Prefect server was not told {what}{also_later} ({reason}); the run goes on")
+            _log.warning(f"the Prefect server was not told {subject}{also_later} ({reason}); the run goes on")
         _Server.answers = not unreachable
         return None
     _Server.answers = True
     return reply
-
-
-def _without_retries() -> AbstractContextManager[object]:
-    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-
-    return temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
 
 
 def show_table(table: Table, key: str, description: str) -> None:
@@ -126,8 +124,8 @@ def in_one_line(reports: Sequence[Report]) -> str:
             mean = score.mean if score else None
             means.append(f"{names[report.report_id]} {number(mean)}")
         n_more = len(dataset_reports) - len(means)
-        others = f" and {n_more} more" if n_more else ""
-        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{others}")
+        more_releases = f" and {n_more} more" if n_more else ""
+        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{more_releases}")
     return "; ".join(lines)
 
 
@@ -268,8 +266,8 @@ def report_file(dataset: str, release: str, version: int) -> str:
 def file_name(name: str) -> str:
     """A name from data as the name of a file or a folder: one that was changed gets a hash, so that none is another."""
     short = re.sub(r"[^\w.-]+", "-", name).encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
-    kept = short.strip("-.")
-    return kept if kept and kept == name else f"{kept}-{content_hash(name)[:6]}".lstrip("-")
+    readable = short.strip("-.")
+    return readable if readable and readable == name else f"{readable}-{content_hash(name)[:6]}".lstrip("-")
 
 
 def artifact_key(kind: str, *names: str) -> str:

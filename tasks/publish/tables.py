@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.decide.ppi import PredictionPowered
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.gate.calibrate import Calibration
+    from answerkey.tasks.validate.validate import Check
 
 ByRelease = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
@@ -55,33 +57,35 @@ def reports_by_release(reports: Sequence[Report]) -> ByRelease:
     return {names[report.report_id]: report for report in reports}
 
 
-def report_scores(report: Report, names: Sequence[str]) -> Table:
-    """Show the fields `names` of one report, each with its mean, its interval, and how many answers it has scored."""
-    scores = list(filter(None, map(report.score, names)))
+def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
+    """Show the fields `names` of reports on one data set: of several with a column for each report.
+
+    Of one report, each field has its mean, its interval, and how many answers it has scored.
+    """
+    [report, *other_reports] = reports
+    if other_reports:
+        by_release = reports_by_release(reports)
+        title = f"{len(reports)} releases on {report.dataset}: mean [{_INTERVAL}]"
+        return scores(title, by_release, names, list(counts(by_release)))
+    report_scores = list(filter(None, map(report.score, names)))
     rows = []
-    for score in scores:
+    for score in report_scores:
         n_scored = f"{score.n_scored:,}/{score.n_total:,}"
         interval = ends(score.ci_low, score.ci_high)
         n_clusters = count(score.n_clusters)
         n_failed = count(score.n_failed or None)
         rows.append((score.name, number(score.mean), interval, n_scored, n_clusters, n_failed))
     head = ("metric", "mean", _INTERVAL, "scored/total", "clusters", "failed")
-    table = Table(f"{report.release} on {report.dataset}", head, rows, groups=[score.metric for score in scores])
+    groups = [score.metric for score in report_scores]
+    table = Table(f"{report.release} on {report.dataset}", head, rows, groups=groups)
     return table.without_empty("clusters", "failed")
-
-
-def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
-    """Show the fields `names` of reports on one data set: of several with a column for each report."""
-    if len(reports) == 1:
-        return report_scores(reports[0], names)
-    by_release = reports_by_release(reports)
-    title = f"{len(reports)} releases on {reports[0].dataset}: mean [{_INTERVAL}]"
-    return scores(title, by_release, names, list(counts(by_release)))
 
 
 def scores(title: str, by_release: ByRelease, names: Sequence[str], footer: Sequence[Row] = ()) -> Table:
     """Show the fields `names` with a column for each report, and below them rows about whole reports."""
-    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in by_release.values())) for name in names]
+    rows: list[Row] = []
+    for name in names:
+        rows.append((name, *(_mean(report.score(name)) for report in by_release.values())))
     metrics = [name.partition(".")[0] for name in names]
     # A line between metrics, unless each has a single field
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
@@ -96,11 +100,14 @@ def counts(by_release: ByRelease) -> Iterator[Row]:
     Human labels stand apart: an answer without a label is no failure.
     """
     reports = list(by_release.values())
-    if any(score.metric == LABEL for report in reports for score in report.overall):
+    scores = [*chain.from_iterable(report.overall for report in reports)]
+    if any(score.metric == LABEL for score in scores):
         yield "labelled/total", *(_coverage(report, labels=True) for report in reports)
-    yield "scored/total", *(_coverage(report) for report in reports)
-    clusters = [max((score.n_clusters or 0 for score in report.overall), default=0) for report in reports]
-    if any(clusters):
+    yield "scored/total", *map(_coverage, reports)
+    if any(score.n_clusters for score in scores):
+        clusters = []
+        for report in reports:
+            clusters.append(max((score.n_clusters or 0 for score in report.overall), default=0))
         yield "clusters", *(count(n or None) for n in clusters)
 
 
@@ -213,9 +220,9 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
             group = row.slice.partition("=")[0]
         groups.append(group)
 
-        shown = Cell(finding(row), kind=row.finding or "not compared")
+        verdict = Cell(finding(row), kind=row.finding or "not compared")
         if row.name in doubtful:
-            shown = replace(shown, kind="not compared", below=(MOVES_WITH_LENGTH,))
+            verdict = replace(verdict, kind="not compared", below=(MOVES_WITH_LENGTH,))
 
         # What stands below the numbers on the page
         test = (_TESTS.get(row.test, row.test),) if row.test else ()
@@ -229,7 +236,7 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
                 estimate(row.difference, row.low, row.high, signed),
                 estimate(row.people, row.people_low, row.people_high, signed),
                 Cell(chance(row.p_adjusted), below=test),
-                shown,
+                verdict,
                 Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()),
                 needed(row) or NONE,
                 NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}",
@@ -300,40 +307,22 @@ def coverage(by_release: ByRelease, names: Sequence[str]) -> Table:
     return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSummary:
-    """What a check of the data found; `release` is None where it was about all of them."""
-
-    rule: str
-    severity: str
-    release: str | None
-    success: bool
-    n_checked: int
-    n_failed: int
-    message: str
-
-
-def checks(title: str, checked: Sequence[CheckSummary]) -> Table:
-    """Checks of the data, with what each found."""
-    rows = [
-        (check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message) for check in checked
-    ]
+def checks(title: str, outcomes: Sequence[Check]) -> Table:
+    """Show checks of the data, with what each found."""
+    rows = []
+    for check in outcomes:
+        rows.append((check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message))
     head = ("check", "severity", "found", "checked", "message")
     return Table(title, head, rows, left=["severity", "message"], wrapped={"message": 36})
 
 
 def versions(reports: Collection[Report]) -> Table:
     """What each report was made of and with."""
-    rows: list[Row] = [
-        (
-            report.report_id, report.created_at, report.status.lower(),
-            *(Cell(str(text), kind="code") for text in (
-                report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"],
-                report.run_id,
-            )),
-        )
-        for report in reports
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for report in reports:
+        hashes = [report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"]]
+        codes = [Cell(str(text), kind="code") for text in (*hashes, report.run_id)]
+        rows.append((report.report_id, report.created_at, report.status.lower(), *codes))
     head = ("report", "made", "status", "data set", "answers", "scoring code", "seed", "run")
     return Table("Versions and hashes", head, rows, left=head)
 

@@ -403,6 +403,7 @@ def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
 
 def total(estimates: Sequence[Cost]) -> Cost:
     """Add up costs."""
+    # The price is not known if one is not
     names = ("samples", "calls", "in_ledger", "tokens_in", "tokens_out")
     sums = {name: sum(getattr(estimate, name) for estimate in estimates) for name in names}
     return Cost("total", **sums, cost_usd=total_usd(estimates))

@@ -58,7 +58,8 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     Loaded again they make the same data set version, answers version and sample keys.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
+    answers = folder / "stored-answers.jsonl"
+    references = folder / "stored-references.jsonl"
     parameters = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
     slices: set[str] = set()
     columns: set[str] = set()
@@ -67,29 +68,33 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
             for *texts, slice_values, own_columns in _fetch(warehouse, "answers", parameters):
                 slices |= set(slice_values or {})
                 columns |= set(own_columns or {})
-                fields = dict(zip(_ANSWER_PATHS, texts, strict=True))
-                out.write(
-                    json.dumps({**(slice_values or {}), **(own_columns or {}), _FIELDS: fields}, ensure_ascii=False)
-                    + "\n"
-                )
+                row = {**(slice_values or {}), **(own_columns or {})}
+                row[_FIELDS] = dict(zip(_ANSWER_PATHS, texts, strict=True))
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
         _write_references(warehouse, parameters, references)
     return Source(
-        str(answers),
-        str(references),
-        dataset,
-        release,
-        _ANSWER_PATHS,
-        _REFERENCE_PATHS,
-        tuple(sorted(slices)),
-        tuple(sorted(columns)),
+        answers=str(answers),
+        references=str(references),
+        dataset=dataset,
+        release=release,
+        paths=_ANSWER_PATHS,
+        reference_paths=_REFERENCE_PATHS,
+        slices=tuple(sorted(slices)),
+        columns=tuple(sorted(columns)),
     )
 
 
 def _write_references(
     warehouse: duckdb.DuckDBPyConnection, parameters: Mapping[str, str | None], file: Path, *, questions: bool = False
 ) -> None:
-    """Write a data set version, with the slices that its samples have in the answers that `about` names."""
-    with_questions = questions or _has_questions(warehouse, parameters)
+    """Write a data set version, with the slices that its samples have in the answers that `parameters` name."""
+    # Whether the questions came with the references: those that stood beside the answers are in no version
+    with_questions = questions
+    if not questions:
+        digest = hashlib.md5(usedforsecurity=False)
+        for *row, _ in _fetch(warehouse, "samples", parameters):
+            digest.update(Reference.stored(row)._replace(question=None).hash.encode())
+        with_questions = digest.hexdigest()[:12] != parameters["version"]
     with file.open("w", encoding="utf-8") as out:
         for sample_id, question, references, facts, cluster, incorrect, slices in _fetch(
             warehouse, "samples", parameters
@@ -98,14 +103,6 @@ def _write_references(
             fields["incorrect_references"] = incorrect
             fields["question"] = question if with_questions else None
             out.write(json.dumps({**(slices or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
-
-
-def _has_questions(warehouse: duckdb.DuckDBPyConnection, parameters: Mapping[str, str | None]) -> bool:
-    """Whether the questions came with the references: those that stood beside the answers are in no version."""
-    digest = hashlib.md5(usedforsecurity=False)
-    for *row, _ in _fetch(warehouse, "samples", parameters):
-        digest.update(Reference.stored(row)._replace(question=None).hash.encode())
-    return digest.hexdigest()[:12] != parameters["version"]
 
 
 def _fetch(

@@ -42,14 +42,6 @@ def answers_file(home: Home, dataset: str, release: str) -> Path:
     return home.local / answers_name(dataset, release)
 
 
-def _fetch_manifest(home: Home, answers: Path) -> None:
-    """Put what another machine has noted about the generation of these answers beside them."""
-    name = str(manifest_file(answers).relative_to(home.local))
-    if home.shared and home.store.exists(name):
-        with home.store.local(name) as copy, atomic_write(manifest_file(answers)) as unfinished:
-            shutil.copyfile(copy, unfinished)
-
-
 def share(home: Home, answers: Path) -> None:
     """Copy generated answers and their manifest to where other machines see them."""
     if home.shared:
@@ -63,32 +55,39 @@ def manifest_file(answers: str | Path) -> Path:
     return Path(answers).with_suffix(".manifest.json")
 
 
-def check_settings(home: Home, answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
-    """Check that the answers of a release were generated with the settings that are wanted now.
+def check_settings(home: Home, answers: Path, release_name: str, required: Mapping[str, Any]) -> None:
+    """Check that the answers of a release were generated with the settings that are required now.
 
     Args:
         answers: the file of the release on this machine, whether it exists or not.
-        name: of the release, for people.
-        wanted: what the manifest must say.
+        release_name: that of the release, for people.
+        required: what the manifest must say.
 
     Raises:
         UserError: they were generated differently. Answers of two kinds under one name would be compared as one.
     """
-    _fetch_manifest(home, answers)
-    known = _content(manifest_file(answers))
-    other = [
-        f"{key.replace('_', ' ')} {_shown(known.get(key))}, and here it is {_shown(value)}"
-        for key, value in wanted.items()
-        if known and known.get(key) != value
+    # What another machine has noted about the generation of these answers comes beside them
+    file = manifest_file(answers)
+    name = str(file.relative_to(home.local))
+    if home.shared and home.store.exists(name):
+        with home.store.local(name) as copy, atomic_write(file) as unfinished:
+            shutil.copyfile(copy, unfinished)
+
+    # The settings that differ, if there is a manifest
+    content = _content(file)
+    differences = [
+        f"{key.replace('_', ' ')} {_brief(content.get(key))}, and here it is {_brief(value)}"
+        for key, value in required.items()
+        if content and content.get(key) != value
     ]
-    if other:
+    if differences:
         raise UserError(
-            f"{name}: its answers were generated with {'; '.join(other)}; give the release another name (--release), "
-            f"or remove {home.store.address(str(answers.parent.relative_to(home.local)))}"
+            f"{release_name}: its answers were generated with {'; '.join(differences)}; give the release another name "
+            f"(--release), or remove {home.store.address(str(answers.parent.relative_to(home.local)))}"
         )
 
 
-def _shown(value: object) -> str:
+def _brief(value: object) -> str:
     text = cut(one_line(str(value)), _LONGEST)
     return repr(text) if isinstance(value, str) else text
 
@@ -103,8 +102,8 @@ def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
 def generation_of(answers: str) -> dict[str, Any] | None:
     """The manifest of generated answers; None if there is none, or if it describes other answers."""
     content = _content(manifest_file(answers))
-    there = Path(answers).is_file() and content.get(DIGEST) == _digest(Path(answers))
-    return content if there else None
+    is_current = Path(answers).is_file() and content.get(DIGEST) == _digest(Path(answers))
+    return content if is_current else None
 
 
 def _content(file: Path) -> dict[str, Any]:

@@ -103,10 +103,13 @@ def find_questions(
     if URL.match(dataset) or DUCKDB_TABLE.match(dataset) or Path(dataset).is_file():
         dataset_of_file = dataset_name(Source(dataset, dataset=name))
         return QuestionSet(dataset_of_file, dataset, dataset, dict(paths or {}), tuple(slices))
-    names = _names(home)
+    rows = []
+    if home.warehouse.exists():
+        rows = home.rows("SELECT DISTINCT dataset FROM datasets ORDER BY dataset")
+    names = [str(dataset_of_row) for (dataset_of_row,) in rows]
     if dataset not in names:
-        known_names = f"there are {', '.join(names)}" if names else "there is none yet"
-        raise UserError(f"{dataset}: no such file, and no data set of this name in {home} ({known_names})")
+        choices = f"there are {', '.join(names)}" if names else "there is none yet"
+        raise UserError(f"{dataset}: no such file, and no data set of this name in {home} ({choices})")
     if name or paths or slices:
         raise UserError(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
     work.mkdir(parents=True, exist_ok=True)
@@ -114,13 +117,6 @@ def find_questions(
     stored = stored_references(home, dataset, file, questions=True)
     assert stored is not None
     return QuestionSet(dataset, str(file), None, stored[0])
-
-
-def _names(home: Home) -> list[str]:
-    if not home.warehouse.exists():
-        return []
-    rows = home.rows("SELECT DISTINCT dataset FROM datasets ORDER BY dataset")
-    return [str(name) for (name,) in rows]
 
 
 def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[Question]:
@@ -135,19 +131,26 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         question_set.paths,
         question_set.slices,
         source.records,
-        _shown(question_set),
+        _source_name(question_set),
         converted=source.reading.is_converted,
     )
-    _require(question_set, columns)
-    paths = _places(question_set, template, columns, source.records)
+    needed: tuple[Key, ...] = ("id", "references") if question_set.known else ("id",)
+    for key in needed:
+        if key not in columns.paths:
+            raise UserError(
+                f"{_source_name(question_set)}: no column for {key} was recognised; name it with --map {key}=COLUMN"
+            )
+
+    # A question for each id, with what the template shows of it
+    paths = _placeholder_paths(question_set, template, columns, source.records)
     hash_by_id: dict[str, str] = {}
     for raw in source.rows:
-        sample = Reference.of(raw, replace(columns, slices=()), _shown(question_set))
+        sample = Reference.of(raw, replace(columns, slices=()), _source_name(question_set))
         content = sample.hash
         first_hash = hash_by_id.setdefault(sample.sample_id, content)
         if first_hash != content:
             raise UserError(
-                f"{_shown(question_set)}: id {sample.sample_id!r} occurs again in row {raw.row} with different "
+                f"{_source_name(question_set)}: id {sample.sample_id!r} occurs again in row {raw.row} with different "
                 f"content; keep one row per id"
             )
         if first_hash is not content:
@@ -158,20 +161,25 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         yield Question(sample.sample_id, sample.question, values, all(map(is_blank, asking_texts)))
 
 
-def _require(question_set: QuestionSet, columns: ColumnMap) -> None:
-    needed: tuple[Key, ...] = ("id", "references") if question_set.known else ("id",)
-    for key in needed:
-        if key not in columns.paths:
-            raise UserError(
-                f"{_shown(question_set)}: no column for {key} was recognised; name it with --map {key}=COLUMN"
-            )
+def _placeholder_paths(
+    question_set: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Record]
+) -> dict[str, str]:
+    """Return where the value of each placeholder is.
 
-
-def _places(question_set: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Record]) -> dict[str, str]:
-    """Where the value of each placeholder is."""
+    Raises:
+        UserError: a placeholder has no column, or one with what a model under test must not be shown.
+    """
     if not (names := placeholders(template)):
         raise UserError("template: it names no column, so every question would be the same; write {question} into it")
-    hidden_paths = _hidden(columns)
+
+    # What a model under test must not be shown, by mapping or by its usual names. What stands beside one item of a list
+    # of references is another reference
+    hidden_paths = [[name] for name in usual_names("references", "facts", "incorrect_references")]
+    for key in _HIDDEN:
+        if key in columns.paths:
+            key_steps = steps(columns.paths[key])
+            unnumbered = itertools.takewhile(lambda step: not step.isdecimal(), key_steps[1:])
+            hidden_paths.append([*key_steps[:1], *unnumbered])
     paths = {}
     for name in names:
         # A key stands for its column, whatever that is called.
@@ -180,35 +188,30 @@ def _places(question_set: QuestionSet, template: str, columns: ColumnMap, record
         if any(path_steps[: len(hidden_path)] == hidden_path[: len(path_steps)] for hidden_path in hidden_paths):
             raise UserError(f"template: {{{name}}} has what answers are measured by, which the model must not see")
         if not any(is_there(record, path, but_null=True) for record in records):
+            # Of a data set in the warehouse, all fields but the slices are in one column without a name of its own
+            columns_of_records = dict.fromkeys(("question", *itertools.chain.from_iterable(records)))
+            choices = [
+                column
+                for column in columns_of_records
+                if not column.startswith("_") and steps(column) not in hidden_paths
+            ]
             raise UserError(
-                f"template: {_shown(question_set)} has no column {name!r} with a text; "
-                f"there are {_offered(records, hidden_paths)}"
+                f"template: {_source_name(question_set)} has no column {name!r} with a text; there are "
+                f"{', '.join(choices)}"
             )
         paths[name] = path
     return paths
-
-
-def _hidden(columns: ColumnMap) -> list[list[str]]:
-    """Paths of what a model under test must not be shown, by mapping or by its usual names."""
-    paths = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
-    # What stands beside one item of a list of references is another reference.
-    of_lists = [[*path[:1], *itertools.takewhile(lambda step: not step.isdecimal(), path[1:])] for path in paths]
-    return [*of_lists, *([name] for name in usual_names("references", "facts", "incorrect_references"))]
-
-
-def _offered(records: Sequence[Record], hidden: Sequence[Sequence[str]]) -> str:
-    names = dict.fromkeys(("question", *(column for record in records for column in record)))
-    # Of a data set in the warehouse, all fields but the slices are in one column without a name of its own.
-    return ", ".join(name for name in names if not name.startswith("_") and steps(name) not in hidden)
 
 
 def _text(record: Record, path: str, question_set: QuestionSet, row: int) -> str:
     try:
         return clean(as_text(value(record, path))) or ""
     except ValueError as error:
-        raise UserError(f"{_shown(question_set)}, row {row}: {path} {error}; correct the row or template") from error
+        raise UserError(
+            f"{_source_name(question_set)}, row {row}: {path} {error}; correct the row or template"
+        ) from error
 
 
-def _shown(question_set: QuestionSet) -> str:
+def _source_name(question_set: QuestionSet) -> str:
     """The source as messages name it."""
     return without_secrets(question_set.source) if question_set.known else f"the data set {question_set.dataset}"

@@ -1,4 +1,6 @@
-"""The registry of releases to evaluate: answers in the warehouse that wait for a report, claimed by one run at a time.
+"""The registry of releases to evaluate, and the gate of a data set that decides where a run names none.
+
+A registration is answers in the warehouse that wait for a report, claimed by one run at a time.
 
 An event that is lost costs nothing, because a schedule finds what has no report; one that comes twice does nothing,
 because only one run at a time has a registration, and it looks first.
@@ -14,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source, dataset_name, load
@@ -89,21 +92,20 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         )
     # Which metrics will score it is not known yet: perhaps they need no references.
     validation = validate(loaded.staged, loaded.rejects, str(work), Contract(references="unused"), home=home.local)
-    record_validation(home, run_id, source.answers, loaded, validation)
+    record_validation(home, run_id, source.answers, loaded=loaded, validation=validation)
     if validation.broken:
         raise UserError(f"{called(source.answers)}: {validation.broken}")
-    committed = commit(home, run_id, source.answers, loaded, validation.accepted, ())
+    committed = commit(home, run_id, source.answers, loaded=loaded, accepted=validation.accepted, parts=())
     [release] = committed.releases
-    key = [committed.dataset, committed.dataset_version, release.release, release.answers_version]
     columns = {
-        "registration": content_hash(key)[:12],
         "dataset": committed.dataset,
         "dataset_version": committed.dataset_version,
         "release": release.release,
         "answers_version": release.answers_version,
-        "source": without_secrets(source.answers),
-        "generation": json.dumps(generation_of(source.answers)),
     }
+    columns["registration"] = content_hash([*columns.values()])[:12]
+    columns["source"] = without_secrets(source.answers)
+    columns["generation"] = json.dumps(generation_of(source.answers))
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], columns)
     registration = registration_named(home, columns["registration"])
@@ -170,7 +172,8 @@ def pending(home: Home) -> list[Registration]:
 def registrations(home: Home) -> list[Registration]:
     """All registrations, with a report or without, in their order."""
     rows = home.rows(_SQL["registrations"]) if home.warehouse.exists() else []
-    return [_registration(row) for row in rows]
+    stored = [Registration(*row) for row in rows]
+    return [replace(registration, generation=json.loads(str(registration.generation))) for registration in stored]
 
 
 @contextmanager
@@ -187,18 +190,43 @@ def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
         yield [], ""
         return
     name = registration_named(home, answers.removeprefix(ADDRESS)).registration
-    with home.warehouse.claimed(f"registration-{name}") as is_mine:
+    with home.warehouse.claimed(f"registration-{name}") as is_claimed:
         registration = registration_named(home, name)
         if registration.report_id:
             yield [registration.report_id], f"nothing new: {registration.name} has the report {registration.report_id}"
         elif registration.superseded:
             yield [], f"{registration.name}: {name} is left out, since the release has newer answers"
-        elif not is_mine:
+        elif not is_claimed:
             yield [], f"{registration.name}: another run is evaluating it"
         else:
             yield [], ""
 
 
-def _registration(row: tuple[Any, ...]) -> Registration:
-    registration = Registration(*row)
-    return replace(registration, generation=json.loads(str(registration.generation)))
+def keep_gate(home: Home, dataset: str, baseline: str, policy: Policy) -> None:
+    """Keep the gate of a data set. It holds until another is kept; its policy says what a PASS makes of the baseline.
+
+    Args:
+        baseline: a release, of which always the newest report counts, or the id of a report, which stays the same.
+    """
+    columns = {"dataset": dataset, "baseline": baseline, "policy": json.dumps(policy.as_dict())}
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(_SQL["keep_gate"], columns)
+
+
+def kept_gate(home: Home, dataset: str) -> tuple[str, str]:
+    """The baseline of a data set, and the text of its policy; both empty where no gate is kept.
+
+    >>> from answerkey.tasks.warehouse.home import Home
+    >>> kept_gate(Home.parse("no such home"), "faq")
+    ('', '')
+    """
+    rows = home.rows(_SQL["kept_gate"], {"dataset": dataset}) if home.warehouse.exists() else []
+    return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
+
+
+def never_gated(home: Home) -> list[tuple[str, str, str, str]]:
+    """Report, baseline, policy and time of the gate of each newest registered release that it has not decided on.
+
+    A gate may be kept only after a release was evaluated, or changed since.
+    """
+    return home.rows(_SQL["never_gated"]) if home.warehouse.exists() else []

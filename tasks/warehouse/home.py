@@ -50,12 +50,12 @@ class Home:
         if not isinstance(place, str) or "://" not in place:
             if Path(place).is_file():
                 raise UserError(f"{place}: this is a file; the home is a folder, in which the warehouse is")
-            _not_partitioned(str(Path(place).absolute()))
+            _check_partitions(str(Path(place).absolute()))
             return cls(Path(place))
         if not place.startswith(PREFIX):
             raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
         address = bucket_address(place)
-        _not_partitioned(address)
+        _check_partitions(address)
         catalog(address)
         return cls(address)
 
@@ -88,8 +88,8 @@ class Home:
         """The folder for what is of this machine alone; of a home in a folder, that folder."""
         if isinstance(self.place, Path):
             return self.place
-        own = hashlib.sha256(self.place.encode()).hexdigest()[:16]
-        return Path(os.environ.get(SCRATCH) or Path.home() / ".cache" / "answerkey") / own
+        digest = hashlib.sha256(self.place.encode()).hexdigest()[:16]
+        return Path(os.environ.get(SCRATCH) or Path.home() / ".cache" / "answerkey") / digest
 
     @property
     def warehouse(self) -> Warehouse:
@@ -114,7 +114,9 @@ class Home:
         if isinstance(self.place, Path):
             return str(self.place)
         database = catalog(self.place)
-        return f"postgresql:{database.partition(':')[2] if '://' in database else database}"
+        if "://" in database:
+            database = database.partition(":")[2]
+        return f"postgresql:{database}"
 
     @property
     def embeddings(self) -> str:
@@ -144,10 +146,10 @@ def is_work_folder(name: str) -> bool:
     return bool(re.fullmatch(r"(tried-)?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}|lake-\d+", name))
 
 
-def _not_partitioned(place: str) -> None:
-    """DuckDB reads a folder called NAME=VALUE as a column of the files in it."""
-    found = next((part for part in place.split("/") if "=" in part.strip("=")), "")
-    if found:
-        raise UserError(
-            f"{place}: the home cannot be in {found!r}, a folder called NAME=VALUE; name another with --home"
-        )
+def _check_partitions(location: str) -> None:
+    """Refuse what DuckDB would read as a column of the files in it: a folder called NAME=VALUE."""
+    for folder in location.split("/"):
+        if "=" in folder.strip("="):
+            raise UserError(
+                f"{location}: the home cannot be in {folder!r}, a folder called NAME=VALUE; name another with --home"
+            )

@@ -49,36 +49,42 @@ def relations() -> Mapping[str, Relation]:
     """The tables and views by name, in the order of `schema.sql`."""
     relations_by_name: dict[str, Relation] = {}
     for block in text(_PACKAGE, "schema.sql").split("\n\n"):
-        if created := _CREATE.search(block):
-            comment, body = block[: created.start()], block[created.end() :]
-            view, name = created.groups()
-            relations_by_name[name] = (
-                _view(name, comment, body, relations_by_name) if view else _table(name, comment, body)
-            )
+        created = _CREATE.search(block)
+        if not created:
+            continue
+        comment = block[: created.start()]
+        body = block[created.end() :]
+        view, name = created.groups()
+        columns: dict[str, str] = {}
+        types: dict[str, str] = {}
+        key: tuple[str, ...] = ()
+        keeps_key = False
+        if view:
+            # Its own columns, and those of the tables that it reads
+            for source in re.findall(r"(?:FROM|JOIN) (\w+)", body):
+                if source in relations_by_name:
+                    columns = {**relations_by_name[source].columns, **columns}
+            columns |= dict(_NOTE.findall(comment))
+            comment = _NOTE.sub("", comment)
+        else:
+            for left_out, kind, rule in _CONSTRAINT.findall(body):
+                if kind == "PRIMARY KEY":
+                    key = tuple(rule.split(", "))
+                    keeps_key = not left_out
+            for column, type_, comment_of_column in _COLUMN.findall(body):
+                types[column] = type_
+                columns[column] = comment_of_column
+        words = " ".join(line.removeprefix("--").strip() for line in comment.splitlines()).strip()
+        relations_by_name[name] = Relation(
+            name=name,
+            is_view=bool(view),
+            comment=words,
+            columns=columns,
+            types=types,
+            key=key,
+            keeps_key=keeps_key,
+        )
     return relations_by_name
-
-
-def _table(name: str, comment: str, body: str) -> Relation:
-    key: tuple[str, ...] = ()
-    keeps_key, types, columns = False, {}, {}
-    for left_out, kind, rule in _CONSTRAINT.findall(body):
-        if kind == "PRIMARY KEY":
-            key, keeps_key = tuple(rule.split(", ")), not left_out
-    for column, type_, comment_of_column in _COLUMN.findall(body):
-        types[column], columns[column] = type_, comment_of_column
-    return Relation(name, False, _plain(comment), columns, types, key, keeps_key)
-
-
-def _view(name: str, comment: str, body: str, earlier: Mapping[str, Relation]) -> Relation:
-    columns: dict[str, str] = {}
-    for source in re.findall(r"(?:FROM|JOIN) (\w+)", body):
-        columns = {**(earlier[source].columns if source in earlier else {}), **columns}
-    columns |= dict(_NOTE.findall(comment))
-    return Relation(name, True, _plain(_NOTE.sub("", comment)), columns, {}, (), False)
-
-
-def _plain(comment: str) -> str:
-    return " ".join(line.removeprefix("--").strip() for line in comment.splitlines()).strip()
 
 
 def definitions(*, constraints: bool) -> str:
@@ -98,15 +104,15 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int:
     return int(version)
 
 
-def check_version(place: object, version: int) -> None:
-    """Check that this answerkey knows the tables at `place`: they have its version, or there are none.
+def check_version(home: object, version: int) -> None:
+    """Check that this answerkey knows the tables of `home`: they have its version, or there are none.
 
     Raises:
         UserError: another version made them.
     """
     if version not in (0, VERSION):
         raise UserError(
-            f"{place}: written by another version of answerkey (its tables have version {version}, this one supports "
+            f"{home}: written by another version of answerkey (its tables have version {version}, this one supports "
             f"{VERSION}); install that one, or give another --home"
         )
 
@@ -121,19 +127,15 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     columns: dict[str, list[str]] = {}
     if is_file:
         columns.update(connection.execute(_COLUMNS).fetchall())
-    connection.execute(_comments(columns))
-    connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?, now())", [VERSION])
-
-
-def _comments(columns: Mapping[str, list[str]]) -> str:
-    """`COMMENT ON` for everything in `columns`, which has the columns of every table and view."""
-    lines = []
+    comments = []
     for name, relation in relations().items():
-        lines.append(f"COMMENT ON {'VIEW' if relation.is_view else 'TABLE'} {name} IS {_literal(relation.comment)}")
+        kind = "VIEW" if relation.is_view else "TABLE"
+        comments.append(f"COMMENT ON {kind} {name} IS {_literal(relation.comment)}")
         for column in columns.get(name, []):
             if comment := relation.columns.get(column):
-                lines.append(f'COMMENT ON COLUMN {name}."{column}" IS {_literal(comment)}')
-    return ";\n".join(lines)
+                comments.append(f'COMMENT ON COLUMN {name}."{column}" IS {_literal(comment)}')
+    connection.execute(";\n".join(comments))
+    connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?, now())", [VERSION])
 
 
 def _literal(words: str) -> str:

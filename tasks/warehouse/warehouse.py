@@ -86,7 +86,7 @@ class WarehouseFile:
             UserError: another version of answerkey made the tables, or another program has kept the file open for
                 longer than `wait_s` seconds.
         """
-        made(self.folder)
+        ensure_folder(self.folder)
         with self._locked(fcntl.LOCK_EX), self._connected(wait_s) as connection:
             # An error closes the connection, which rolls back
             connection.execute("BEGIN")
@@ -113,19 +113,17 @@ class WarehouseFile:
             return
         if not self.exists():
             raise nothing_here(self.folder)
-        # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it
+        # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it. It serves who
+        # may not take the lock, which a home that is there to be read does not admit
         snapshot = self.folder / SNAPSHOT
-        if snapshot.exists() and (self.published or not self._lockable()):
+        lock = self.folder / f"{FILE}.lock"
+        is_lockable = os.access(lock if lock.exists() else self.folder, os.W_OK)
+        if snapshot.exists() and (self.published or not is_lockable):
             with self._connected(wait_s, snapshot) as connection:
                 yield connection
             return
         with self._locked(fcntl.LOCK_SH), self._connected(wait_s, self.file) as connection:
             yield connection
-
-    def _lockable(self) -> bool:
-        """Whether this user may take the lock, which a home that is there to be read does not admit."""
-        lock = self.folder / f"{FILE}.lock"
-        return os.access(lock if lock.exists() else self.folder, os.W_OK)
 
     @contextmanager
     def _locked(self, mode: int) -> Iterator[None]:
@@ -163,23 +161,21 @@ class WarehouseFile:
         Unfinished files of killed processes are removed too. If the disk is full, `finish_removal` tries again.
         """
         with self._locked(fcntl.LOCK_EX):
-            unfinished = (self.folder.glob(f"{file}.*{UNFINISHED}*") for file in (FILE, SNAPSHOT))
-            for left in (*(file for files in unfinished for file in files), *self.folder.glob("spill/duckdb_temp_*")):
-                left.unlink(missing_ok=True)
+            for pattern in (f"{FILE}.*{UNFINISHED}*", f"{SNAPSHOT}.*{UNFINISHED}*", "spill/duckdb_temp_*"):
+                for leftover in self.folder.glob(pattern):
+                    leftover.unlink(missing_ok=True)
+
+            # All rows in a new file, which takes the name of the old one
             self._settle()
-            with atomic_write(self.file) as fresh:
-                self._copy_rows(fresh)
+            with atomic_write(self.file) as fresh, session(str(fresh)) as connection:
+                create_tables(limited(connection, self.folder))
+                connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
+                for name, relation in relations().items():
+                    if not relation.is_view and name != "schema_version":
+                        connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
+                connection.execute("DETACH old")
             self._publish()
             self._due.unlink(missing_ok=True)
-
-    def _copy_rows(self, fresh: Path) -> None:
-        with session(str(fresh)) as connection:
-            create_tables(limited(connection, self.folder))
-            connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
-            for name, relation in relations().items():
-                if not relation.is_view and name != "schema_version":
-                    connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
-            connection.execute("DETACH old")
 
     def finish_removal(self) -> bool:
         """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""
@@ -391,24 +387,24 @@ def extension(name: str, needs: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise UserError(needs)
-    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
-    mine = [file for file in found if file.parent.name == f"v{duckdb.__version__}"]
-    if not mine:
-        versions = ", ".join(file.parent.name.removeprefix("v") for file in found)
+    files = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
+    fitting = [file for file in files if file.parent.name == f"v{duckdb.__version__}"]
+    if not fitting:
+        versions = ", ".join(file.parent.name.removeprefix("v") for file in files)
         raise UserError(
             f"{package.replace('_', '-')} is for DuckDB {versions or 'of another kind'}, and {duckdb.__version__} is "
             f"installed; pip install '{package.replace('_', '-')}=={duckdb.__version__}'"
         )
-    return mine[0]
+    return fitting[0]
 
 
-def nothing_here(place: object) -> UserError:
-    """The error for reading a home in which nothing was written yet."""
-    return UserError(f"{place}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+def nothing_here(home: object) -> UserError:
+    """Return the error for reading a home in which nothing was written yet."""
+    return UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
 
 
-def made(folder: Path) -> Path:
-    """A folder to write to, which is made if it is not there.
+def ensure_folder(folder: Path) -> Path:
+    """Make a folder to write to, if it is not there, and return it.
 
     Raises:
         UserError: it cannot be made, or not be written to.

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from answerkey.flows.command_line import command_line
+from answerkey.flows.answers import command_line
 from answerkey.flows.parameters import Limits
 from answerkey.tasks.load.remote import without_secrets
 

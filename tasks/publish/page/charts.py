@@ -7,10 +7,10 @@ stands in a table beside it; to a screen reader the drawing is one image, and it
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from markupsafe import Markup
 
@@ -66,11 +66,12 @@ def difference_plots(comparison: Comparison, names: Sequence[str]) -> Drawings:
 
 def slice_plots(page: Page) -> dict[str, Drawings]:
     """Draw the primary field by the values of each slice column that has few; see `slice_plot`."""
-    slices = {score.slice for release in page.releases for score in release.report.scores}
-    n_values = Counter(slice_.partition("=")[0] for slice_ in slices)
-    columns = [column for column in page.slice_columns if n_values[column] <= MOST_SLICES]
-    plots = {column: _by_screen(partial(slice_plot, page, column)) for column in columns}
-    return {column: drawings for column, drawings in plots.items() if drawings}
+    plots = {}
+    for column, n_values in page.slice_columns.items():
+        drawings = _by_screen(partial(slice_plot, page, column)) if n_values <= MOST_SLICES else {}
+        if drawings:
+            plots[column] = drawings
+    return plots
 
 
 def history_plots(
@@ -173,7 +174,7 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
                 if score.mean is not None:
                     tone = f"var(--c{index + 1})"
                     intervals[index] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
-    ends = [interval.ends for intervals in rows.values() for interval in intervals if interval]
+    ends = [interval.ends for interval in chain(*rows.values()) if interval]
     if not ends:
         return None
 
@@ -249,10 +250,10 @@ def _scale(domain: tuple[float, float], length: float, start: float = 0.0) -> Ca
     return lambda value: start + (value - low) / (high - low) * length
 
 
-def _ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """At most about `most` round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
-    power = 10 ** math.floor(math.log10((high - low) / most))
-    step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= most + 0.5)
+def _ticks(low: float, high: float, max_ticks: int = 5) -> list[float]:
+    """At most about `max_ticks` round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
+    power = 10 ** math.floor(math.log10((high - low) / max_ticks))
+    step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= max_ticks + 0.5)
     return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
@@ -294,10 +295,10 @@ def _text(x: float, y: float, text: str, anchor: str, *, muted: bool = False, sl
     if not text:
         return Markup()
     tone, size = ("var(--muted)", 11) if muted else ("var(--ink)", 12)
-    turned = Markup(' transform="rotate(-35 {} {})"').format(_px(x), _px(y)) if slanted else ""
-    return Markup('<text x="{}" y="{}" text-anchor="{}" font-size="{}" fill="{}"{}>{}</text>').format(
-        _px(x), _px(y), anchor, size, tone, turned, text
-    )
+    rotation = Markup(' transform="rotate(-35 {} {})"').format(_px(x), _px(y)) if slanted else ""
+    attributes = Markup('x="{}" y="{}" text-anchor="{}"').format(_px(x), _px(y), anchor)
+    look = Markup('font-size="{}" fill="{}"{}').format(size, tone, rotation)
+    return Markup("<text {} {}>{}</text>").format(attributes, look, text)
 
 
 def _svg(title: str, width: float, height: float, shapes: Iterable[Markup]) -> Markup:
@@ -317,5 +318,5 @@ def _plain(value: float) -> str:
 
 
 def _short(text: str, longest: int) -> str:
-    shown = visible(" ".join(text.split()))
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

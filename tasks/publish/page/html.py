@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -35,11 +35,34 @@ def write(page: Page, path: Path) -> Path:
 
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
+    # The two releases that the table of samples begins with
+    labels = [release.label for release in page.releases]
+    old = labels[-2:][0]
+    new = labels[-1]
+    if page.comparisons:
+        old = page.comparisons[-1].old
+        new = page.comparisons[-1].new
+
+    # Fields and releases by their places, as the script has them
+    metrics = {field.metric for field in page.fields}
+    kinds = {release.report.kind(metric) for release in page.releases for metric in metrics}
+    data = {
+        "dataset": page.dataset,
+        "primary": page.primary,
+        "binary": [field.name for field in page.fields if field.binary],
+        "lower": [field.name for field in page.fields if field.lower_is_better],
+        "fields": [field.name for field in page.fields],
+        "reports": [release.report.report_id for release in page.releases],
+        "judged": "judge" in kinds,
+        "old": labels.index(old),
+        "new": labels.index(new),
+        "samples": page.samples,
+    }
     return from_template(
         "page.html.j2",
         _SCRIPTS,
         page=page,
-        data=Markup(for_script(_table_data(page))),
+        data=Markup(for_script(data)),
         colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
 
@@ -70,38 +93,13 @@ def for_script(value: Any) -> str:
     return json
 
 
-def _table_data(page: Page) -> dict[str, Any]:
-    """What the table of samples needs."""
-    labels = [release.label for release in page.releases]
-    metrics = {field.metric for field in page.fields}
-    # The two releases that the table begins with
-    old = labels[-2:][0]
-    new = labels[-1]
-    if page.comparisons:
-        old = page.comparisons[-1].old
-        new = page.comparisons[-1].new
-
-    # Fields and releases by their places, as the script has them
-    return {
-        "dataset": page.dataset,
-        "primary": page.primary,
-        "binary": [field.name for field in page.fields if field.binary],
-        "lower": [field.name for field in page.fields if field.lower_is_better],
-        "fields": [field.name for field in page.fields],
-        "reports": [release.report.report_id for release in page.releases],
-        "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
-        "old": labels.index(old),
-        "new": labels.index(new),
-        "samples": page.samples,
-    }
-
-
 def policy(style: str, script: str) -> str:
     """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
+    style_hash, script_hash = (b64encode(sha256(source.encode()).digest()).decode() for source in (style, script))
     rules = [
         "default-src 'none'",
-        f"style-src 'sha256-{_digest(style)}'",
-        f"script-src 'sha256-{_digest(script)}'",
+        f"style-src 'sha256-{style_hash}'",
+        f"script-src 'sha256-{script_hash}'",
         "img-src data:",
         "connect-src 'self'",
         "base-uri 'none'",
@@ -110,10 +108,6 @@ def policy(style: str, script: str) -> str:
         "trusted-types 'none'",
     ]
     return "; ".join(rules)
-
-
-def _digest(text: str) -> str:
-    return b64encode(sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -131,7 +125,10 @@ def environment(*, autoescape: bool = True) -> Environment:
 
     # What templates do with text from data and with numbers, and what they draw and tabulate
     jinja.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    jinja.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
+    jinja.filters |= {
+        "number": lambda value: typeset(text.number(value)),
+        "signed": lambda value: typeset(text.signed(value)),
+    }
     jinja.globals |= {
         "charts": charts,
         "tables": tables,
@@ -140,10 +137,6 @@ def environment(*, autoescape: bool = True) -> Environment:
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
     return jinja
-
-
-def _typeset(show: Callable[..., str]) -> Callable[..., str]:
-    return lambda *values: typeset(show(*values))
 
 
 def code(*names: str) -> str:

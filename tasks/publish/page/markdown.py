@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.decide.verdict import Verdict
 from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.llm.untrusted import cut
-from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish.escape import visible
 from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
@@ -51,22 +50,19 @@ def comment_markdown(page: Page, link: str = "") -> str:
         "stayed the same."
     )
     plot = verdict_plot(page.gates[0].verdict, page.gates[0].margin)
+
+    # The samples that got worse by most, without columns of texts that nobody has
+    rows = []
+    for sample in worse[:_MOST_WORST]:
+        texts = (sample.sample_id, sample.question, "; ".join(sample.references), sample.old_answer, sample.new_answer)
+        rows.append([cut(sample_text or NONE, _LONGEST) for sample_text in texts])
+    worst = Table("", (), ())
+    if rows:
+        names = ("question", "right answer", page.comparisons[-1].old, page.comparisons[-1].new)
+        worst = Table("", ("worst samples", *names), rows).without_empty(*names)
     template = _environment().get_template("comment.md.j2")
-    worst = _worst(page, worse[:_MOST_WORST])
     text = template.render(page=page, link=link, plot=plot, changed=changed if changes else "", worst=worst)
     return text.rstrip() + "\n"
-
-
-def _worst(page: Page, changes: Sequence[LargestChange]) -> Table:
-    """Show samples that got worse, without columns of texts that nobody has."""
-    rows = []
-    for sample in changes:
-        texts = (sample.sample_id, sample.question, "; ".join(sample.references), sample.old_answer, sample.new_answer)
-        rows.append([cut(text or NONE, _LONGEST) for text in texts])
-    if not rows:
-        return Table("", (), ())
-    names = ("question", "right answer", page.comparisons[-1].old, page.comparisons[-1].new)
-    return Table("", ("worst samples", *names), rows).without_empty(*names)
 
 
 def _rules(verdict: Verdict) -> str:
@@ -95,7 +91,7 @@ def _environment() -> Environment:
         "refusals": lambda page: list(dict.fromkeys((row[3], row[4]) for row in page.quarantine.rows))[:_MOST_FAILURES],
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
         "spent_on_judges": lambda page: dict.fromkeys(
-            line for release in page.releases for line in spent_on_judges(release.report.manifest)
+            chain.from_iterable(spent_on_judges(release.report.manifest) for release in page.releases)
         ),
         "most_slices": _MOST_SLICES,
         "most_failures": _MOST_FAILURES,

@@ -7,8 +7,8 @@ very long texts to a length at which all of them fit. Both are said on the page,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.conversation import COLUMN, lines
@@ -49,13 +49,12 @@ def read_samples(
     parameters = {"reports": report_ids, "metric": metric, "field": field, "most": max_samples}
     [columns] = warehouse.execute(_SQL["samples"], parameters).fetchall()
     sample_ids, questions, *text_lists = (column or [] for column in columns)
-    page_samples = _PageSamples(warehouse, sample_ids)
-
+    rows_about = partial(_rows_about, warehouse, sample_ids)
     references, facts, incorrect_references = (tuple(map(tuple, column)) for column in text_lists)
 
     # Texts are cut to the length at which all of them fit
     limits = {"caps": list(_CAPS), "most_chars": MOST_CHARS, "most_context_chars": MOST_CONTEXT_CHARS}
-    [(cap, context_cap)] = page_samples.rows("caps", report_ids, **limits)
+    [(cap, context_cap)] = rows_about("caps", report_ids, **limits)
     return Samples(
         n_total=n_total,
         ids=tuple(sample_ids),
@@ -63,48 +62,54 @@ def read_samples(
         references=references,
         facts=facts,
         incorrect_references=incorrect_references,
-        slices={name: tuple(parts) for name, parts in page_samples.rows("slices", report_ids)},
-        answers=tuple(_answers(page_samples, report, labels[report.report_id], cap, context_cap) for report in reports),
+        slices={name: tuple(parts) for name, parts in rows_about("slices", report_ids)},
+        answers=tuple(
+            _answers(rows_about, report, label=labels[report.report_id], cap=cap, context_cap=context_cap)
+            for report in reports
+        ),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _PageSamples:
-    """The samples that are on the page, by their place, and where to read about them."""
-
-    warehouse: duckdb.DuckDBPyConnection
-    ids: list[str]
-
-    def rows(self, name: str, reports: Sequence[str], **parameters: object) -> list[Any]:
-        """Return the rows of a statement about these samples in `reports`."""
-        values = {"ids": self.ids, "reports": list(reports), **parameters}
-        return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", values).fetchall()
+def _rows_about(
+    warehouse: duckdb.DuckDBPyConnection, sample_ids: list[str], name: str, reports: Sequence[str], **parameters: object
+) -> list[Any]:
+    """Return the rows of a statement about the samples on the page, by their places, in `reports`."""
+    values = {"ids": sample_ids, "reports": list(reports), **parameters}
+    return warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", values).fetchall()
 
 
-def _answers(samples: _PageSamples, report: Report, label: str, cap: int, context_cap: int) -> Answers:
+def _answers(
+    rows_about: Callable[..., list[Any]], report: Report, *, label: str, cap: int, context_cap: int
+) -> Answers:
     """Read what a release answered, its answers cut to `cap` characters and passages to `context_cap`."""
     report_ids = [report.report_id]
-    [(texts, correct, full_lengths, absent, further)] = samples.rows("answers", report_ids, cap=cap)
-    reasons = samples.rows("reasons", report_ids)
+    [(texts, correct, full_lengths, absent, further)] = rows_about("answers", report_ids, cap=cap)
+    reasons = rows_about("reasons", report_ids)
+
+    # What judges wrote down: the rule, votes, the facts with what became of them, what is said against it
+    evidence: dict[str, dict[int, dict[str, Any]]] = {}
+    parameters = {"signatures": list(report.manifest["signatures"].values()), "keys": list(_EVIDENCE)}
+    for metric, slot, text in rows_about("evidence", report_ids, **parameters):
+        details = json.loads(text)
+        evidence.setdefault(metric, {})[slot] = {key: details[key] for key in _EVIDENCE if details.get(key) is not None}
 
     # Further columns that rubrics are about, a conversation turn by turn
-    columns = {
-        slot: {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
-        for slot, column_texts in samples.rows("columns", report_ids)
-    }
+    columns = {}
+    for slot, column_texts in rows_about("columns", report_ids):
+        columns[slot] = {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
     return Answers(
         release=label,
         texts=tuple(texts),
         correct=tuple(correct),
-        values={name: tuple(numbers) for name, numbers in samples.rows("values", report_ids, digits=_DIGITS)},
+        values={name: tuple(numbers) for name, numbers in rows_about("values", report_ids, digits=_DIGITS)},
         unscored={metric: unscored for metric, _, unscored in reasons if unscored},
         reasons={metric: scored for metric, scored, _ in reasons if scored},
-        evidence=_evidence(samples, report),
+        evidence=evidence,
         absent=tuple(absent),
         cut=full_lengths,
         more={position: tuple(slots) for position, slots in further.items()},
-        each=dict(samples.rows("each", report_ids, digits=_DIGITS)) if further else {},
-        contexts={slot: tuple(passages) for slot, passages in samples.rows("contexts", report_ids, cap=context_cap)},
+        each=dict(rows_about("each", report_ids, digits=_DIGITS)) if further else {},
+        contexts={slot: tuple(passages) for slot, passages in rows_about("contexts", report_ids, cap=context_cap)},
         columns=columns,
     )
 
@@ -118,13 +123,3 @@ def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
             return (*parts, f"{part[:left_chars]} …")
         parts.append(part)
     return tuple(parts)
-
-
-def _evidence(samples: _PageSamples, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
-    """Read what judges wrote down: the rule, votes, the facts with what became of them, what is said against it."""
-    evidence: dict[str, dict[int, dict[str, Any]]] = {}
-    parameters = {"signatures": list(report.manifest["signatures"].values()), "keys": list(_EVIDENCE)}
-    for metric, slot, text in samples.rows("evidence", [report.report_id], **parameters):
-        details = json.loads(text)
-        evidence.setdefault(metric, {})[slot] = {key: details[key] for key in _EVIDENCE if details.get(key) is not None}
-    return evidence

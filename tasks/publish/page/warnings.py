@@ -9,7 +9,6 @@ from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, Release, Warning
-from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     check_notes,
@@ -18,6 +17,7 @@ from answerkey.tasks.reports.manifest import (
     uniform_warnings,
 )
 from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.validate.validate import Check
 
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
@@ -28,7 +28,7 @@ _CHECKS = {
 
 
 def warnings(
-    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[CheckSummary], n_quarantined: int
+    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[Check], n_quarantined: int
 ) -> tuple[Warning, ...]:
     """All of them, the serious ones first, each kind once.
 
@@ -53,10 +53,19 @@ def warnings(
 
     # Of each report by itself, and of the run
     for serious, title, sentences in _OF_REPORTS:
-        if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
+        lines: list[str] = []
+        for release in releases:
+            lines += (f"{release.label}: {sentence}" for sentence in sentences(release.report))
+        if lines:
             all_warnings.append(Warning(serious, title, tuple(lines)))
     all_warnings += _checks([check for check in checks if check.rule not in said_by_comparison], releases)
-    all_warnings += _quarantine(releases, n_quarantined)
+    rows_by_run = {release.report.run_id: release.report.manifest["rows"]["read"] for release in releases}
+    n_read = sum(rows_by_run.values())
+    if n_quarantined and n_read:
+        share = n_quarantined / n_read
+        rows = "row was" if n_quarantined == 1 else "rows were"
+        title = f"{n_quarantined:,} {rows} put in quarantine and not scored: {percent(share)} of those read"
+        all_warnings.append(Warning(share > _LARGE_QUARANTINE, title))
     return tuple(sorted(dict.fromkeys(all_warnings), key=lambda warning: not warning.serious))
 
 
@@ -103,13 +112,12 @@ def _what_sets_apart(releases: Sequence[Release]) -> Iterable[Warning]:
         yield Warning(False, "The releases do not have the same number of answers", lines)
 
 
-def _partial(report: Report) -> Iterable[str]:
-    if report.status == "PARTIAL":
-        yield report.message or "rows have no score"
-
-
 _OF_REPORTS: Sequence[tuple[bool, str, Callable[[Report], Iterable[str]]]] = (
-    (True, "Not every row could be scored: see coverage for the bounds", _partial),
+    (
+        True,
+        "Not every row could be scored: see coverage for the bounds",
+        lambda report: [report.message or "rows have no score"] if report.status == "PARTIAL" else [],
+    ),
     (False, "How the judge did on questions with known answers", lambda report: check_notes(report.manifest)),
     (
         False,
@@ -130,34 +138,23 @@ _OF_REPORTS: Sequence[tuple[bool, str, Callable[[Report], Iterable[str]]]] = (
 """Whether a warning is serious, its title, and what it says of each report."""
 
 
-def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iterable[Warning]:
+def _checks(checks: Sequence[Check], releases: Sequence[Release]) -> Iterable[Warning]:
     messages: dict[str, dict[str, None]] = {}
     for check in checks:
         if check.rule in _CHECKS and not check.success:
             messages.setdefault(check.rule, {})[check.message] = None
-    for rule, lines in messages.items():
-        yield Warning(True, _CHECKS[rule].replace("{span}", _lengths(releases)), tuple(lines))
 
-
-def _lengths(releases: Sequence[Release]) -> str:
-    """The shortest and the longest of the median answers of the page."""
+    # The shortest and the longest of the median answers of the page
+    lengths = ""
     medians = sorted(
         (release.median_length, release.label) for release in releases if release.median_length is not None
     )
-    if len(medians) < 2 or medians[0][0] == medians[-1][0]:
-        return ""
-    low, shortest = medians[0]
-    high, longest = medians[-1]
-    return f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
-
-
-def _quarantine(releases: Sequence[Release], n: int) -> Iterable[Warning]:
-    runs = {release.report.run_id: release.report.manifest["rows"]["read"] for release in releases}
-    read = sum(runs.values())
-    if n and read:
-        serious = n / read > _LARGE_QUARANTINE
-        rows = "row was" if n == 1 else "rows were"
-        yield Warning(serious, f"{n:,} {rows} put in quarantine and not scored: {percent(n / read)} of those read")
+    if medians and medians[0][0] != medians[-1][0]:
+        low, shortest = medians[0]
+        high, longest = medians[-1]
+        lengths = f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
+    for rule, lines in messages.items():
+        yield Warning(True, _CHECKS[rule].replace("{span}", lengths), tuple(lines))
 
 
 def summary(
