@@ -28,9 +28,14 @@ from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED, M
 from answerkey.metrics_core.paired_field import SCORED, PairedField, is_checked, people_decide
 from answerkey.metrics_core.policy_file import check_ranges, parse_policy
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
-from answerkey.tasks.compare.warnings import differing_methods, few_samples_note, judge_notes, judge_vetoes
+from answerkey.tasks.compare.warnings import (
+    check_earlier,
+    differing_methods,
+    few_samples_note,
+    judge_notes,
+    judge_vetoes,
+)
 from answerkey.tasks.gate.calibrate import calibrations_of
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, anchor_of, releases_held_against, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
