@@ -58,8 +58,7 @@ from answerkey.tasks.reports.commit import Committed, commit, is_complete, recor
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
-from answerkey.tasks.score.check import check_judges
-from answerkey.tasks.score.estimate import estimate_costs
+from answerkey.tasks.score.check import check_judges, estimate_costs
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.score.score import score, start_processes
 from answerkey.tasks.validate.contract import Contract

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields as fields_of_class
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,6 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
 from answerkey.metrics_core.paired_field import SCORED, STATUSES, Unscored
-from answerkey.tasks.compare.earlier import removed_notes
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
     PairedSamples,
@@ -44,6 +43,7 @@ from answerkey.tasks.compare.warnings import (
     comparison_warnings,
     differing_methods,
     few_samples_notes,
+    removed_notes,
     unanswered_warnings,
 )
 from answerkey.tasks.labels import drawn_labels
@@ -121,7 +121,9 @@ def compare_all(
     # One session, so that all pairs are read from the same tables
     with home.warehouse.reading():
         reports = [read_pair(home, *pair) for pair in pairs]
-        primaries = [primary if primary in _fields_of(*pair) else "" for pair in reports]
+        primaries = []
+        for pair in reports:
+            primaries.append(primary if primary in _fields_of(*pair) else "")
         if primary and reports and not any(primaries):
             raise UserError(_no_such_field(primary, _fields_of(*reports[0])))
 
@@ -130,7 +132,9 @@ def compare_all(
             _choose_fields(*pair, fields, pair_primary, all_fields=all_fields)
             for pair, pair_primary in zip(reports, primaries, strict=True)
         ]
-        family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
+        family = ALL_FIELDS if all_fields else HEADLINES
+        if fields:
+            family = ", ".join(fields)
         n_tests = sum(map(len, names_by_pair))
         unadjusted = [
             _compare(home, *pair, names, n_tests, family) for pair, names in zip(reports, names_by_pair, strict=True)
@@ -147,17 +151,29 @@ def _compare(home: Home, old: Report, new: Report, names: Sequence[str], n_tests
     samples = pair_samples(home, old, new)
 
     # People's labels of both releases, if there are any, and how they were drawn
-    drawn = drawn_labels(home, old.report_id, new.report_id)
-    labels = (drawn.old, drawn.new) if drawn else samples.labels()
-    draw = drawn.draw if drawn else None
+    drawing = drawn_labels(home, old.report_id, new.report_id)
+    labels = (drawing.old, drawing.new) if drawing else samples.labels()
+    draw = drawing.draw if drawing else None
 
+    # The rows; a field that one report alone has, or that was computed in two ways, has a note
     rows: list[FieldComparison] = []
     for name in names:
         metric, _, field = name.partition(".")
-        if note := methods.get(metric) or _only_in_one(old, new, name):
+        note = methods.get(metric)
+        if not note and name not in old.names:
+            note = f"only {new.report_id} has it"
+        elif not note and name not in new.names:
+            note = f"only {old.report_id} has it"
+        if note:
             rows.append(FieldComparison(metric, field, ALL, note=note))
         else:
-            rows += _compare_field(samples, name, n_tests, labels, draw)
+            rows += _compare_field(samples, name, n_tests, labels=labels, draw=draw)
+
+    not_comparable = None
+    if not names:
+        not_comparable = "the two reports have no field in common"
+    elif all(name.partition(".")[0] in methods for name in names):
+        not_comparable = "none of these metrics was computed in the same way in both reports"
     return Comparison(
         old.report_id,
         new.report_id,
@@ -168,7 +184,7 @@ def _compare(home: Home, old: Report, new: Report, names: Sequence[str], n_tests
             *few_samples_notes(samples, rows),
             *removed_notes(samples),
         ),
-        not_comparable=_why_nothing(names, methods),
+        not_comparable=not_comparable,
         n_common=int((samples.in_old & samples.in_new).sum()),
         n_only_old=int((samples.in_old & ~samples.in_new).sum()),
         n_only_new=int((samples.in_new & ~samples.in_old).sum()),
@@ -179,14 +195,18 @@ def _compare(home: Home, old: Report, new: Report, names: Sequence[str], n_tests
 
 def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
     """Return METRIC.FIELD `name` if one of the reports has it, else nothing: the gate says what is missing."""
-    return name if any(name in report.names for report in read_reports(home, report_ids)) else ""
+    if any(name in report.names for report in read_reports(home, report_ids)):
+        return name
+    return ""
 
 
 def _fields_of(old: Report, new: Report) -> list[str]:
+    """METRIC.FIELD of every number of either report."""
     return list(dict.fromkeys([*new.names, *old.names]))
 
 
 def _no_such_field(name: str, fields: Sequence[str]) -> str:
+    """Say that reports with these fields lack one."""
     return f"{name}: these reports have {', '.join(fields)}{did_you_mean(name, fields)}"
 
 
@@ -207,26 +227,11 @@ def _choose_fields(old: Report, new: Report, fields: Sequence[str], primary: str
     return [name for name in names if name in comparable or name == primary]
 
 
-def _only_in_one(old: Report, new: Report, name: str) -> str | None:
-    """Say which of two reports alone has a field; None if both have it."""
-    if name not in old.names:
-        return f"only {new.report_id} has it"
-    return f"only {old.report_id} has it" if name not in new.names else None
-
-
-def _why_nothing(names: Sequence[str], methods: Mapping[str, str]) -> str | None:
-    """Say why no field can be compared; None if one can."""
-    if not names:
-        return "the two reports have no field in common"
-    if all(name.partition(".")[0] in methods for name in names):
-        return "none of these metrics was computed in the same way in both reports"
-    return None
-
-
 def _compare_field(
     samples: PairedSamples,
     name: str,
     n_tests: int,
+    *,
     labels: tuple[Floats, Floats] | None,
     draw: LabelDraw | None,
 ) -> Iterator[FieldComparison]:
@@ -239,7 +244,8 @@ def _compare_field(
     bleu = samples.bleu() if name == CORPUS_BLEU else None
     scores = bleu.scores if bleu else samples.scores(name)
     same_sample = ~samples.changed_for(metric)
-    has_old, has_new = scores.old_status == SCORED, scores.new_status == SCORED
+    has_old = scores.old_status == SCORED
+    has_new = scores.new_status == SCORED
     compared = has_old & has_new & same_sample
     binary = all(np.isin(side[compared], (0, 1)).all() for side in (scores.old, scores.new))
     low, high = samples.range(name)
@@ -250,7 +256,8 @@ def _compare_field(
     for slice_, in_old, in_new in samples.members():
         # The samples of the slice, and why some of them are not compared
         family = n_tests * (1 if slice_ == ALL else n_slices)
-        old_scored, new_scored = in_old & has_old, in_new & has_new
+        old_scored = in_old & has_old
+        new_scored = in_new & has_new
         common = old_scored & new_scored & same_sample
         counts = {
             "n_common": int(common.sum()),
@@ -270,7 +277,7 @@ def _compare_field(
                 scores.old[common], scores.new[common], samples.codes(common), span=range_, n_tests=n_tests,
                 slice_=slice_,
             )  # fmt: skip
-        row = field_comparison(metric, field, slice_, difference, counts, family)
+        row = field_comparison(metric, field, slice_, difference, about=counts, family=family)
         row = replace(row, lower_is_better=lower_is_better)
 
         # A release that seems better is held to the lowest score on the samples that it did not answer
@@ -282,9 +289,10 @@ def _compare_field(
                 unanswered |= mask & old_scored & same_sample & ~common
             if unanswered.any():
                 rows = common | unanswered
-                old, new = scores.old[rows], np.where(unanswered, low, scores.new)[rows]
-                zeros_and_ones = (low, high) == (0.0, 1.0) and all(np.isin(side, (0, 1)).all() for side in (old, new))
-                span = None if zeros_and_ones else high - low
+                old = scores.old[rows]
+                new = np.where(unanswered, low, scores.new)[rows]
+                is_binary = (low, high) == (0.0, 1.0) and np.isin(np.concatenate([old, new]), (0, 1)).all()
+                span = None if is_binary else high - low
                 filled = mean_difference(old, new, samples.codes(rows), span=span, n_tests=n_tests, slice_=slice_)
                 filled_low = filled.interval.low if filled.interval else low - high
                 # If the interval contains 0, the difference is not shown anyway, and p keeps its plain meaning
@@ -294,15 +302,17 @@ def _compare_field(
         # The difference in human labels, which the scores predict where they are missing
         if labels and slice_ == ALL and not bleu and metric != LABEL:
             old, new = (np.where(common, side, np.nan) for side in (scores.old, scores.new))
-            column = PairedScores(old, new, False, low, high, labels=labels, draw=draw)
+            column = PairedScores(old, new, binary=False, low=low, high=high, labels=labels, draw=draw)
             row = replace(row, **_people(people_statistic(column, samples.clusters)))
         yield row
 
 
 def _people(people: RuleStatistic | None) -> dict[str, Any]:
     """Return the difference in human labels, where only a part of the samples is labelled, or they were drawn."""
-    is_drawn = isinstance(people, CorrectedStatistic) and people.draw is not None
-    if people is None or not people.n_labelled or not (is_drawn or people.n_labelled < MOST_LABELLED * people.n):
+    if people is None or not people.n_labelled:
+        return {}
+    has_draw = isinstance(people, CorrectedStatistic) and people.draw is not None
+    if not has_draw and people.n_labelled >= MOST_LABELLED * people.n:
         return {}
     interval = people.interval()
     if interval is None:
@@ -314,8 +324,8 @@ def _people(people: RuleStatistic | None) -> dict[str, Any]:
 def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
     """Count why samples have no number here. One that does have a number is in another slice here."""
     counts = np.bincount(statuses, minlength=len(STATUSES))
-    names = ["other slice" if name == "scored" else name for name in STATUSES]
-    return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
+    names = {"scored": "other slice"}
+    return {names.get(name, name): int(n) for name, n in zip(STATUSES, counts, strict=True) if n}
 
 
 def _store(home: Home, comparisons: Sequence[Comparison]) -> None:
@@ -325,10 +335,10 @@ def _store(home: Home, comparisons: Sequence[Comparison]) -> None:
     rows = []
     for comparison in comparisons:
         pair_columns = {column: getattr(comparison, name) for name, column in _PAIR_COLUMNS.items()}
-        for place, row in enumerate(comparison.rows):
+        for position, row in enumerate(comparison.rows):
             columns = {column: getattr(row, name) for name, column in _ROW_COLUMNS.items()}
             counts = {name: json.dumps(dict(columns[name])) for name in _COUNTS}
-            rows.append({**pair_columns, **columns, **counts, "place": place, "finding": row.finding})
+            rows.append({**pair_columns, **columns, **counts, "place": position, "finding": row.finding})
     with home.warehouse.writing() as warehouse:
         for comparison in comparisons:
             key = {"old": comparison.old, "new": comparison.new, "family": comparison.family}
@@ -349,20 +359,17 @@ def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str
         cursor = warehouse.execute(_SQL["stored"], {"reports": list(new_report_ids), "family": family})
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    rows_by_pair: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    rows_by_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         rows_by_pair.setdefault((row["old_report"], row["new_report"]), []).append(row)
-    return tuple(
-        Comparison(
-            rows=tuple(
-                FieldComparison(
-                    **{name: row[column] for name, column in _ROW_COLUMNS.items()}
-                    | {name: json.loads(row[name]) for name in _COUNTS}
-                )
-                for row in pair_rows
-            ),
-            **{name: pair_rows[0][column] for name, column in _PAIR_COLUMNS.items()}
-            | {"warnings": tuple(pair_rows[0]["warnings"])},
-        )
-        for pair_rows in rows_by_pair.values()
-    )
+    comparisons = []
+    for pair_rows in rows_by_pair.values():
+        pair = {name: pair_rows[0][column] for name, column in _PAIR_COLUMNS.items()}
+        pair["warnings"] = tuple(pair["warnings"])
+        field_rows = []
+        for row in pair_rows:
+            stored = {name: row[column] for name, column in _ROW_COLUMNS.items()}
+            stored |= {name: json.loads(row[name]) for name in _COUNTS}
+            field_rows.append(FieldComparison(**stored))
+        comparisons.append(Comparison(rows=tuple(field_rows), **pair))
+    return tuple(comparisons)

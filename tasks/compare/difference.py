@@ -13,9 +13,13 @@ from answerkey.tasks.reports.report import read_pair
 from answerkey.tasks.warehouse.home import Home
 
 ChangeKind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
-_JUDGE = ("judge", "jury", "repeats", "t", "seed")
 _CODE = ("metric", "version")
 """The first parts of a signature, which have no names in it."""
+_KINDS: Mapping[str, ChangeKind] = {
+    "metric": "code", "version": "code", "prompt": "prompt", "parser": "parser",
+    "judge": "judge", "jury": "judge", "repeats": "judge", "t": "judge", "seed": "judge",
+}  # fmt: skip
+"""What a part of a signature is about; the others are settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,20 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
     old, new = read_pair(home, old_report_id, new_report_id)
     samples = pair_samples(home, old, new)
     common = samples.in_old & samples.in_new
+
+    # How the reports were made, by their manifests
+    old_manifest = old.manifest
+    new_manifest = new.manifest
+    changed: list[Changed] = []
+    for metric, signature in new_manifest["signatures"].items():
+        for change in signature_changes(old_manifest["signatures"].get(metric, signature), signature):
+            changed.append(replace(change, what=f"{metric}, {change.what}"))
+    if old_manifest.get("code") != new_manifest.get("code"):
+        changed.append(Changed("code", "revision", old_manifest.get("code"), new_manifest.get("code")))
+    changed += _mapping_changes("library", old_manifest.get("versions", {}), new_manifest.get("versions", {}))
+    changed += _mapping_changes(
+        "parameter", _flat(old_manifest.get("parameters", {})), _flat(new_manifest.get("parameters", {}))
+    )
     return Difference(
         old.report_id,
         new.report_id,
@@ -72,24 +90,14 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
         n_facts=int(samples.facts_changed.sum()),
         n_answers=int((common & ~samples.same_answer).sum()),
         n_labels=int((common & ~samples.same_label).sum()),
-        changed=tuple(_manifest_changes(old.manifest, new.manifest)),
+        changed=tuple(changed),
         only_old=tuple(name for name in old.names if name not in new.names),
         only_new=tuple(name for name in new.names if name not in old.names),
     )
 
 
-def _manifest_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Changed]:
-    """Yield what differs in how two reports were made, by their manifests."""
-    for metric, signature in new["signatures"].items():
-        for change in signature_changes(old["signatures"].get(metric, signature), signature):
-            yield replace(change, what=f"{metric}, {change.what}")
-    if old.get("code") != new.get("code"):
-        yield Changed("code", "revision", old.get("code"), new.get("code"))
-    yield from _mapping_changes("library", old.get("versions", {}), new.get("versions", {}))
-    yield from _mapping_changes("parameter", _flat(old.get("parameters", {})), _flat(new.get("parameters", {})))
-
-
 def _mapping_changes(kind: ChangeKind, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Changed]:
+    """Yield what differs between two mappings."""
     for name in dict.fromkeys([*new, *old]):
         if old.get(name) != new.get(name):
             # Our own version is about the code that scored
@@ -114,28 +122,20 @@ def signature_changes(old: str, new: str) -> tuple[Changed, ...]:
 
     A signature is `metric|vN|part:value|...`; `vN` counts the versions of the metric's code.
     """
-    old_parts, new_parts = _parts(old), _parts(new)
+    old_parts = _signature_parts(old)
+    new_parts = _signature_parts(new)
     return tuple(
-        Changed(_kind(part), part, old_parts.get(part), new_parts.get(part))
+        Changed(_KINDS.get(part, "settings"), part, old_parts.get(part), new_parts.get(part))
         for part in dict.fromkeys([*new_parts, *old_parts])
         if old_parts.get(part) != new_parts.get(part)
     )
 
 
-def _parts(signature: str) -> dict[str, str]:
+def _signature_parts(signature: str) -> dict[str, str]:
+    """The values of a signature's parts by name; the first ones have no names in it."""
     pieces = signature.split("|")
     values = dict(zip(_CODE, pieces, strict=False))
     for piece in pieces[len(_CODE) :]:
         part, _, value = piece.partition(":")
         values[part] = value
     return values
-
-
-def _kind(part: str) -> ChangeKind:
-    if part in _JUDGE:
-        return "judge"
-    if part == "prompt":
-        return "prompt"
-    if part == "parser":
-        return "parser"
-    return "code" if part in _CODE else "settings"

@@ -70,4 +70,7 @@ def worst_scores(home: Home, report: Report, name: str, limit: int) -> tuple[Wor
     sign = -1 if report.lower_is_better(name) else 1
     parameters = {"report": report.report_id, "metric": metric, "field": field, "sign": sign, "limit": limit}
     rows = home.rows(statements(__name__)["worst"], parameters)
-    return tuple(WorstScore(row[0], name, row[1], row[2], tuple(row[3] or ()), *row[4:]) for row in rows)
+    return tuple(
+        WorstScore(id_, name, value, question, references=tuple(references or ()), answer=answer, reason=reason)
+        for id_, value, question, references, answer, reason in rows
+    )

@@ -33,7 +33,7 @@ CORPUS_BLEU = "bleu.corpus_bleu"
 _SQL = statements(__name__)
 _COUNTS = 10
 """Of the statistics behind BLEU, per answer."""
-_MOST_GROUPS = 2_000
+_MAX_GROUPS = 2_000
 _LANGUAGE = "^(|.*?[-_.:/#])([A-Za-z]{2}(?:-[A-Z]{2})?)(|[-_.:/#].*)$"
 """The id of a sample with the code of a language in it."""
 
@@ -61,15 +61,11 @@ class PairedBleu:
 
     def difference(self, common: Mask, clusters: npt.NDArray[np.int64] | None) -> PairedDifference:
         """Compare corpus BLEU on the samples in `common`."""
-        codes = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS)
-        old, new = (_sums(side[common], codes) for side in (self.old, self.new))
-        return pooled_difference(old, new, SumStatistic(corpus_bleu, bleu_extremes))
-
-
-def _sums(counts: npt.NDArray[np.int32], codes: Codes) -> npt.NDArray[np.float64]:
-    sums = np.zeros((int(codes.max()) + 1, counts.shape[1]))
-    np.add.at(sums, codes, counts)
-    return sums
+        codes = groups(int(common.sum()), None if clusters is None else clusters[common], _MAX_GROUPS)
+        sums = np.zeros((2, int(codes.max()) + 1, _COUNTS))
+        np.add.at(sums[0], codes, self.old[common])
+        np.add.at(sums[1], codes, self.new[common])
+        return pooled_difference(sums[0], sums[1], SumStatistic(corpus_bleu, bleu_extremes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +147,14 @@ class PairedSamples:
         parameters: dict[str, Any] = {**self.ids, **_parts(name), "run": self.new.run_id, "release": self.new.release}
         parameters |= {"of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN}
         n_samples = len(self.in_old)
-        share, n_missing = np.zeros(n_samples), np.zeros(n_samples, np.int64)
+        share = np.zeros(n_samples)
+        n_missing = np.zeros(n_samples, np.int64)
         samples_by_reason: dict[tuple[str, bool], list[int]] = {}
         for sample, reason, by_release, missing, answers in self.home.rows(_SQL["unscored"], parameters):
             # Without a reason, only some of the answers to the question are missing
             if reason is None:
-                share[sample], n_missing[sample] = missing, answers
+                share[sample] = missing
+                n_missing[sample] = answers
             else:
                 samples_by_reason.setdefault((reason, by_release), []).append(sample)
 
@@ -191,6 +189,7 @@ def names_of(old: Report, new: Report) -> tuple[str, str]:
 
 
 def _parts(name: str) -> dict[str, str]:
+    """The metric and the field of METRIC.FIELD, as parameters of a statement."""
     metric, _, field = name.partition(".")
     return {"metric": metric, "field": field}
 
@@ -200,18 +199,29 @@ _MASKS = ("in_old", "in_new", "changed", "facts_changed", "same_answer", "same_l
 
 def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
     """Put the samples of two reports side by side."""
-    parameters = _parameters(old, new)
+    parameters: dict[str, Any] = {}
+    for side, report in (("old", old), ("new", new)):
+        parameters |= {
+            f"{side}_dataset": report.dataset,
+            f"{side}_release": report.release,
+            f"{side}_version": report.dataset_version,
+            f"{side}_answers": report.answers_version,
+        }
     with home.warehouse.reading() as warehouse:
         columns: dict[str, Any] = warehouse.execute(_SQL["sides"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
         slices = tuple(_slices(warehouse, parameters))
-        languages = warehouse.execute(
+        [(n_questions, n, n_languages, total, *examples)] = warehouse.execute(
             _SQL["sides"] + "\n" + _SQL["languages"], {**parameters, "code": _LANGUAGE}
-        ).fetchone()
+        ).fetchall()
 
-    # Samples that are not independent
+    # Samples that are not independent. Ids may look so by chance as if they named a language, so most must
     clusters, notes = dependent_samples(columns, *names_of(old, new))
-    if not columns["clustered"].any():
-        notes += tuple(_languages(*(languages or ())))
+    if not columns["clustered"].any() and 2 * n >= total and n >= 2 * n_languages and n_questions > 1:
+        notes += (
+            f"{n:,} samples seem to be {n_questions:,} questions in several languages ({', '.join(examples)}). The "
+            "answers to one question are not independent: name the question in a column `cluster` "
+            "(--map cluster=COLUMN).",
+        )
 
     masks: dict[str, Any] = {name: columns[name].astype(bool) for name in _MASKS}
     return PairedSamples(
@@ -227,29 +237,8 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
     )
 
 
-def _languages(questions: int, n: int, languages: int, total: int, first: str, last: str) -> Iterator[str]:
-    """A note where most samples seem to be questions in several languages. Ids may look so by chance, so most are."""
-    if 2 * n >= total and n >= 2 * languages and questions > 1:
-        yield (
-            f"{n:,} samples seem to be {questions:,} questions in several languages ({first}, {last}). The answers to "
-            "one question are not independent: name the question in a column `cluster` (--map cluster=COLUMN)."
-        )
-
-
-def _parameters(old: Report, new: Report) -> dict[str, Any]:
-    return {
-        f"{side}_{name}": value
-        for side, report in (("old", old), ("new", new))
-        for name, value in (
-            ("dataset", report.dataset),
-            ("release", report.release),
-            ("version", report.dataset_version),
-            ("answers", report.answers_version),
-        )
-    }
-
-
 def _slices(warehouse: duckdb.DuckDBPyConnection, parameters: dict[str, Any]) -> Iterator[Slices]:
+    """Read the slice columns with the values that both reports have."""
     by_column: dict[str, list[str]] = {}
     for column, value in warehouse.execute(_SQL["sides"] + "\n" + _SQL["slice_values"], parameters).fetchall():
         by_column.setdefault(column, []).append(value)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerkey.metrics_core.comparison import REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.decide.bounded_mean import ENOUGH
 from answerkey.metrics_core.decide.evidence import Veto
 from answerkey.metrics_core.decide.intervals import clopper_pearson, decimals
-from answerkey.metrics_core.decide.policy import ALL
+from answerkey.metrics_core.decide.policy import ALL, Policy
+from answerkey.metrics_core.decide.verdict import PRECEDENCE
+from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
 from answerkey.tasks.reports.manifest import changed_models, noted, uniform_warnings
@@ -28,10 +31,12 @@ _REWARDS_OVERLAP = re.compile(
 LEAST_CONSISTENT = 0.8
 """The share of pairs on which both orders must give one verdict."""
 
+_MAX_VERDICTS = 3
+"""Earlier verdicts that are named one by one; of more, the outcomes are counted."""
 _COVERAGE_GAP = 0.01
 _FALLBACK_SHIFT = 0.01
 """How far verdicts of fallback judges may move a difference: half of the smallest margin that is usual."""
-_MOST_RELABELLED = 0.01
+_MAX_RELABELLED = 0.01
 """Of the labelled samples: where more answers than that have two labels, labels do not decide between releases."""
 
 
@@ -42,12 +47,17 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
     """
     methods = differing_methods(samples.old, samples.new)
     compared = [metric for metric in metrics if metric not in methods]
+    # A judge that nearly always goes by the order of two answers is no judge of them
+    judge_lines: list[str] = []
+    for metric in dict.fromkeys(metrics):
+        judge_lines += judge_notes(samples.old, samples.new, metric)
+        judge_lines += [f"{metric}: {reason}" for reason in judge_vetoes(samples, metric)]
     return (
         *length_warning(samples.old_length, samples.new_length),
         *(f"{metric} is not compared: {reason}" for metric, reason in methods.items() if metric in metrics),
         *changed_models(samples.old.manifest, samples.new.manifest, compared),
         *_sample_warnings(samples),
-        *_judge_warnings(samples, metrics),
+        *judge_lines,
         *samples.cluster_notes,
         *relabelled_notes(samples),
         *_coverage_warnings(samples.old, samples.new, compared),
@@ -92,13 +102,13 @@ def _scale_reason(old: Report, new: Report, metric: str) -> str:
     """
     if new.kind(metric) != "given":
         return ""
-    for share, other in ((old, new), (new, old)):
-        for score in other.overall:
-            is_share = score.metric == metric and score.name in share.names and share.range(score.name)[1] == 1.0
+    for narrow, wide in ((old, new), (new, old)):
+        for score in wide.overall:
+            is_share = score.metric == metric and score.name in narrow.names and narrow.range(score.name)[1] == 1.0
             if is_share and score.mean is not None and score.mean > 2:
-                in_share, in_other = names_of(share, other)
+                in_narrow, in_wide = names_of(narrow, wide)
                 return (
-                    f"{score.name} has two scales: at most 1 in {in_share}, {score.mean:.3g} on average in {in_other}"
+                    f"{score.name} has two scales: at most 1 in {in_narrow}, {score.mean:.3g} on average in {in_wide}"
                 )
     return ""
 
@@ -109,27 +119,25 @@ def _fallback_reason(old: Report, new: Report, metric: str) -> str:
     A fallback that gave a share more of the verdicts of one report may have moved its mean by that share, or by what is
     known where it has judged the same answers as the named judges: the share times the most that they may differ on.
     """
-    reports = (old, new)
-    sides = [noted(report.manifest, "fallbacks").get(metric) for report in reports]
+    notes = [noted(report.manifest, "fallbacks").get(metric, {"of": 0, "by": {}, "both": {}}) for report in (old, new)]
     shift = 0.0
-    for judge in sorted({judge for side in sides if side for judge in side["by"]}):
-        shares = [side["by"].get(judge, 0) / side["of"] if side else 0.0 for side in sides]
+    for judge in sorted(notes[0]["by"].keys() | notes[1]["by"].keys()):
+        shares = [note["by"].get(judge, 0) / max(note["of"], 1) for note in notes]
         # Where more of the verdicts are the fallback's: another release has other answers, on which it may not differ
-        n_both, n_differ = (sides[shares.index(max(shares))] or {"both": {}})["both"].get(judge, (0, 0))
+        n_both, n_differ = notes[shares.index(max(shares))]["both"].get(judge, (0, 0))
         interval = clopper_pearson(n_differ, n_both) if n_both else None
         shift += abs(shares[1] - shares[0]) * (interval.high if interval else 1.0)
     if shift <= _FALLBACK_SHIFT:
         return ""
-    counts = [
-        f"{sum(side['by'].values()):,} of {side['of']:,} answers of {name}"
-        for name, side in zip(names_of(old, new), sides, strict=True)
-        if side
-    ]
-    commands = " and ".join(
-        f"answerkey rerun {report.report_id} --only-failed" for report, side in zip(reports, sides, strict=True) if side
-    )
+    counts = []
+    commands = []
+    for report, name, note in zip((old, new), names_of(old, new), notes, strict=True):
+        if note["of"]:
+            counts.append(f"{sum(note['by'].values()):,} of {note['of']:,} answers of {name}")
+            commands.append(f"answerkey rerun {report.report_id} --only-failed")
     return (
-        f"judged by other judges: fallbacks judged {' and '.join(counts)}; ask the named judges again with {commands}"
+        f"judged by other judges: fallbacks judged {' and '.join(counts)}; ask the named judges again with "
+        f"{' and '.join(commands)}"
     )
 
 
@@ -161,12 +169,10 @@ def judge_vetoes(samples: PairedSamples, metric: str) -> tuple[str, ...]:
 
 def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     """Write a sentence for each release in which a judge of the metric gave one verdict to all."""
-    return tuple(
-        f"{name}: {line}"
-        for report, name in zip((old, new), names_of(old, new), strict=True)
-        for line in uniform_warnings(report.manifest)
-        if line.startswith(f"{metric}: ")
-    )
+    notes = []
+    for report, name in zip((old, new), names_of(old, new), strict=True):
+        notes += [f"{name}: {line}" for line in uniform_warnings(report.manifest) if line.startswith(f"{metric}: ")]
+    return tuple(notes)
 
 
 def relabelled_notes(samples: PairedSamples) -> Iterator[str]:
@@ -175,15 +181,62 @@ def relabelled_notes(samples: PairedSamples) -> Iterator[str]:
         yield f"{_relabelled(samples)}. That alone moves the labels: label these answers once for both releases."
 
 
-def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator[Veto]:
-    """Yield a veto for each of `fields`, which rest on human labels, where more than 1 % of these contradict."""
-    if samples.relabelled.sum() > _MOST_RELABELLED * samples.labelled.sum():
+def removed_notes(samples: PairedSamples) -> Iterator[str]:
+    """Yield a sentence about questions that earlier reports about the new release had, and that neither report has now.
+
+    Earlier reports are those of the new release that are older than the newer one of the two, and those of the old
+    release that a gate held the new one against. A question with the same text under another id has not gone.
+    """
+    [(n_removed, n_asked)] = samples.home.rows(_SQL["removed"], samples.ids)
+    if n_removed:
+        were = "was" if n_removed == 1 else "were"
+        yield (
+            f"{n_removed:,} of the {n_asked:,} questions of earlier reports about {samples.names[1]} {were} taken out: "
+            "neither report has them."
+        )
+
+
+def check_earlier(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
+    """Yield what the past of two releases and their data say against the numbers of a gate: vetoes, and notes."""
+    yield from removed_notes(samples)
+
+    # Verdicts other than PASS that other policies came to on the same data and answers: of each policy the newest
+    primary = policy.primary.field
+    margin = abs(policy.primary.floor)
+    this_policy = (primary, margin, sorted(rule.text for rule in policy.rules))
+    earlier = []
+    for outcome, *earlier_policy in samples.home.rows(_SQL["verdicts"], samples.ids):
+        if tuple(earlier_policy) == this_policy or outcome == "PASS":
+            continue
+        earlier_primary, earlier_margin, _ = earlier_policy
+        difference = f"by {earlier_primary}, " if earlier_primary != primary else ""
+        is_by_margin = difference or earlier_margin != margin
+        difference += f"with margin {earlier_margin:g}" if is_by_margin else "with other rules"
+        earlier.append((outcome, difference))
+    if len(earlier) == 1:
+        [(outcome, difference)] = earlier
+        yield f"An earlier verdict on the same data, {difference}, was {outcome}."
+    elif earlier:
+        verdicts = ", ".join(f"{outcome} {difference}" for outcome, difference in earlier)
+        if len(earlier) > _MAX_VERDICTS:
+            counts = Counter(outcome for outcome, _ in earlier)
+            verdicts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
+        yield f"{len(earlier):,} earlier verdicts on the same data, by other policies: {verdicts}."
+
+    # Labels that contradict each other are vetoes if they are many, and a note otherwise
+    yield from samples.cluster_notes
+    by_people = {rule.field for rule in policy.rules if rule.kind == "people" or rule.field.startswith(f"{LABEL}.")}
+    if by_people and samples.relabelled.sum() > _MAX_RELABELLED * samples.labelled.sum():
         reason = f"{_relabelled(samples)}; label these answers once for both releases"
-        yield from (Veto(name, reason) for name in fields)
+        yield from (Veto(name, reason) for name in sorted(by_people))
+    else:
+        yield from relabelled_notes(samples)
 
 
 def _relabelled(samples: PairedSamples) -> str:
-    n, (old, new) = int(samples.relabelled.sum()), samples.names
+    """Say how many of the same answers have two labels, as the beginning of a sentence."""
+    n = int(samples.relabelled.sum())
+    old, new = samples.names
     subject = "answer with the same text has" if n == 1 else "answers with the same text have"
     return (
         f"{n:,} {subject} a different label in {new} than in {old}, of "
@@ -212,8 +265,8 @@ def few_samples_notes(samples: PairedSamples, rows: Sequence[FieldComparison]) -
     """Yield a line for each field without a highest value that is called better or worse on too few samples."""
     for row in rows:
         n = row.n_clusters or row.n_common
-        is_shown = row.slice == ALL and row.finding in ("better", "worse")
-        if is_shown and n < ENOUGH and math.isinf(samples.range(row.name)[1]):
+        has_finding = row.slice == ALL and row.finding in ("better", "worse")
+        if has_finding and n < ENOUGH and math.isinf(samples.range(row.name)[1]):
             yield few_samples_note(row.name, n)
 
 
@@ -241,24 +294,21 @@ def _sample_warnings(samples: PairedSamples) -> Iterator[str]:
     )
 
 
-def _judge_warnings(samples: PairedSamples, metrics: Sequence[str]) -> Iterator[str]:
-    """Yield what the judges did; one that nearly always goes by the order of two answers is no judge of them."""
-    for metric in dict.fromkeys(metrics):
-        yield from judge_notes(samples.old, samples.new, metric)
-        yield from (f"{metric}: {reason}" for reason in judge_vetoes(samples, metric))
-
-
 def _coverage_warnings(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:
     """Yield a line for metrics whose coverage differs; those that cover the same rows share a line."""
     metrics_by_coverage: dict[str, list[str]] = {}
     for metric in dict.fromkeys(metrics):
-        scores = [next((score for score in report.overall if score.metric == metric), None) for report in (old, new)]
         # Of the rows that should have a score
-        counts = [(score.n_scored, score.n_total - score.n_undefined) for score in scores if score]
-        shares = [n_scored / n_due if n_due else 1.0 for n_scored, n_due in counts]
+        counts = []
+        shares = []
+        for report in (old, new):
+            score = next((score for score in report.overall if score.metric == metric), None)
+            if score:
+                n_due = score.n_total - score.n_undefined
+                counts.append(f"{score.n_scored:,} of {n_due:,}")
+                shares.append(score.n_scored / n_due if n_due else 1.0)
         if len(shares) == 2 and abs(shares[0] - shares[1]) >= _COVERAGE_GAP:
-            coverage = " and ".join(f"{n_scored:,} of {n_due:,}" for n_scored, n_due in counts)
-            metrics_by_coverage.setdefault(coverage, []).append(metric)
+            metrics_by_coverage.setdefault(" and ".join(counts), []).append(metric)
     for coverage, names in metrics_by_coverage.items():
         yield (
             f"{', '.join(names)}: scored {coverage}; rows without a score are not compared, and they may be the hard "

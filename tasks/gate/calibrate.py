@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -104,22 +103,52 @@ def calibrate(
     if not metric or not field:
         raise UserError(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
     label_rows = read_labels(labels, mapping)[0] if labels else []
-    # A file with scores of its own needs no report
+    scored: list[Report] = []
     if any(row.score is not None for row in label_rows):
+        # A file with scores of its own needs no report
+        signature = f"{metric}|{STORED}"
         rows = [
             LabelledScore(
-                row.sample_id, row.release or "all", row.score, row.label, row.cluster, row.repeat, row.second
+                sample_id=row.sample_id,
+                release=row.release or "all",
+                score=row.score,
+                correct=row.label,
+                cluster=row.cluster,
+                repeat=row.repeat,
+                second=row.second,
             )
             for row in label_rows
         ]
-        return _calibration(name, f"{metric}|{STORED}", (), labels, rows)
-    scored, signature, rows = labelled_scores(home, name, reports, labels, label_rows)
-    report_ids = tuple(report.report_id for report in scored)
-    return _calibration(name, signature, report_ids, labels or OWN_LABELS, rows)
+    else:
+        scored, signature, rows = labelled_scores(home, name, reports, label_rows, labels=labels)
+    labelled = [row for row in rows if row.score is not None and row.correct is not None]
+    if not labelled:
+        raise UserError(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
+    agreement_rows = Labelled(
+        scores=[float(row.score or 0) for row in labelled],
+        labels=[bool(row.correct) for row in labelled],
+        releases=[row.release for row in labelled],
+        clusters=[row.cluster for row in labelled],
+        second=[row.second for row in labelled],
+    )
+    # A file has only the answers that somebody labelled, so it has no mean to correct
+    corrected = []
+    for release in dict.fromkeys(row.release for row in labelled):
+        if scored:
+            corrected.append(_corrected(release, [row for row in rows if row.release == release]))
+    return Calibration(
+        name=name,
+        signature=signature,
+        report_ids=tuple(report.report_id for report in scored),
+        labels=labels or OWN_LABELS,
+        parts=tuple(human_agreement(agreement_rows)),
+        corrected=tuple(corrected),
+        n_without_score=sum(row.score is None and row.correct is not None for row in rows),
+    )
 
 
 def labelled_scores(
-    home: Home, name: str, reports: Sequence[str], labels: str, label_rows: Sequence[LabelRow]
+    home: Home, name: str, reports: Sequence[str], label_rows: Sequence[LabelRow], *, labels: str
 ) -> tuple[list[Report], str, list[LabelledScore]]:
     """Read the reports, the signature that they share, and the scores of METRIC.FIELD `name`.
 
@@ -131,28 +160,24 @@ def labelled_scores(
     metric, _, field = name.partition(".")
     ids = [report_named(home, report, fields=[name]) for report in reports] or latest_run(home)
     scored = read_reports(home, list(dict.fromkeys(ids)))
-    signature = _signature(scored, name)
-    with home.warehouse.reading() as warehouse:
-        rows = [row for report in scored for row in _scores(warehouse, report, metric, field)]
-    return scored, signature, _with_labels(rows, label_rows, labels, scored) if labels else rows
-
-
-def _signature(reports: Sequence[Report], name: str) -> str:
-    """Return the signature that the metric has in all reports."""
-    metric = name.partition(".")[0]
-    if not reports:
+    if not scored:
         raise UserError(f"{name}: there is no report; run `answerkey evaluate` first")
-    for report in reports:
+    for report in scored:
         if name not in report.names:
             raise UserError(f"{name}: {report.report_id} has {', '.join(report.names)}")
     # Scores of two judges cannot be calibrated as one
-    by_signature = {report.manifest["signatures"][metric]: report.report_id for report in reversed(reports)}
+    by_signature = {report.manifest["signatures"][metric]: report.report_id for report in reversed(scored)}
     if len(by_signature) > 1:
         raise UserError(f"{metric}: {' and '.join(by_signature.values())} were not scored in the same way; name one")
-    return str(next(iter(by_signature)))
+    rows: list[LabelledScore] = []
+    with home.warehouse.reading() as warehouse:
+        for report in scored:
+            rows += _scores(warehouse, report, metric, field)
+    return scored, str(next(iter(by_signature))), _with_labels(rows, label_rows, labels, scored) if labels else rows
 
 
 def _scores(warehouse: duckdb.DuckDBPyConnection, report: Report, metric: str, field: str) -> list[LabelledScore]:
+    """Read the scores of a report's answers, with the labels that came with these."""
     values = {"answers": report.answers_version, "report": report.report_id, "metric": metric, "field": field}
     return [LabelledScore(*row) for row in warehouse.execute(_SQL["scores"], values).fetchall()]
 
@@ -161,7 +186,13 @@ def _with_labels(
     rows: list[LabelledScore], label_rows: Sequence[LabelRow], file: str, reports: Sequence[Report]
 ) -> list[LabelledScore]:
     """Give the rows the labels of the file instead of their own, and add one without a score for any other label."""
-    label_rows = _as_reports_spell_ids(label_rows, rows, file)
+    # The file may spell the ids of the reports otherwise
+    ids = by_plain_id(row.sample_id for row in label_rows)
+    spellings = respelled(ids, by_plain_id(row.sample_id for row in rows))
+    if spellings:
+        spelling, report_id = next(iter(spellings.items()))
+        _log.info(f"{file}: {len(spellings):,} ids are spelled otherwise in the reports: {spelling!r} is {report_id!r}")
+    label_rows = [replace(row, sample_id=spellings.get(row.sample_id, row.sample_id)) for row in label_rows]
     if len(reports) > 1 and any(not row.release for row in label_rows):
         raise UserError(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
     # A file about a single report need not name its release
@@ -170,55 +201,31 @@ def _with_labels(
     unscored = [row for row in label_rows if (row.release or release, row.sample_id, row.repeat) not in scored]
     if len(unscored) == len(label_rows):
         report_id = min(row.sample_id for row in rows)
-        ids = f"the first is {unscored[0].sample_id!r}, and an id of the reports {report_id!r}"
-        raise UserError(f"{file}: no label is about an answer of these reports; {ids}; map the column with --map id=")
+        examples = f"the first is {unscored[0].sample_id!r}, and an id of the reports {report_id!r}"
+        raise UserError(
+            f"{file}: no label is about an answer of these reports; {examples}; map the column with --map id="
+        )
     labels = {(row.release, row.sample_id, row.repeat): row for row in label_rows}
     merged = []
     for row in rows:
         key = (row.sample_id, row.repeat)
         label = labels.get((row.release, *key)) or (labels.get(("", *key)) if release else None)
-        correct, second = (label.label, label.second) if label else (None, None)
-        merged.append(replace(row, correct=correct, second=second))
-    return merged + [
-        LabelledScore(row.sample_id, row.release or release, None, row.label, row.cluster, row.repeat)
-        for row in unscored
-    ]
-
-
-def _as_reports_spell_ids(label_rows: Sequence[LabelRow], rows: Sequence[LabelledScore], file: str) -> list[LabelRow]:
-    """Return the labels with the ids of the reports, where the file spells these otherwise."""
-    ids = by_plain_id(row.sample_id for row in label_rows)
-    spellings = respelled(ids, by_plain_id(row.sample_id for row in rows))
-    if spellings:
-        spelling, report_id = next(iter(spellings.items()))
-        _log.info(f"{file}: {len(spellings):,} ids are spelled otherwise in the reports: {spelling!r} is {report_id!r}")
-    return [replace(row, sample_id=spellings.get(row.sample_id, row.sample_id)) for row in label_rows]
-
-
-def _calibration(
-    name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[LabelledScore]
-) -> Calibration:
-    labelled = [row for row in rows if row.score is not None and row.correct is not None]
-    if not labelled:
-        raise UserError(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
-    agreement_rows = Labelled(
-        [float(row.score or 0) for row in labelled],
-        [bool(row.correct) for row in labelled],
-        [row.release for row in labelled],
-        [row.cluster for row in labelled],
-        [row.second for row in labelled],
-    )
-    # A file has only the answers that somebody labelled, so it has no mean to correct
-    releases = dict.fromkeys(row.release for row in labelled) if report_ids else {}
-    return Calibration(
-        name,
-        signature,
-        report_ids,
-        labels,
-        tuple(human_agreement(agreement_rows)),
-        tuple(_corrected(release, [row for row in rows if row.release == release]) for release in releases),
-        sum(row.score is None and row.correct is not None for row in rows),
-    )
+        if label:
+            merged.append(replace(row, correct=label.label, second=label.second))
+        else:
+            merged.append(replace(row, correct=None, second=None))
+    for label in unscored:
+        merged.append(
+            LabelledScore(
+                sample_id=label.sample_id,
+                release=label.release or release,
+                score=None,
+                correct=label.label,
+                cluster=label.cluster,
+                repeat=label.repeat,
+            )
+        )
+    return merged
 
 
 def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
@@ -229,7 +236,8 @@ def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
     codes = codes_of(clusters, len(scored))
     binary = bool(set(scores.tolist()) <= {0.0, 1.0})
     interval = proportion_interval(scores, codes) if binary else mean_interval(scores, codes)
-    labels = [math.nan if row.correct is None else float(row.correct) for row in scored]
+    # None becomes NaN
+    labels = np.array([row.correct for row in scored], np.float64)
     return CorrectedMean(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
 
 
@@ -255,7 +263,8 @@ def by_own_labels(
 
 def columns_of(calibration: Calibration, part: HumanAgreement) -> dict[str, Any]:
     """Return one part as the columns of the table `calibrations`, by name; also what --json prints."""
-    agreed, ceiling = part.agreement, part.ceiling
+    agreed = part.agreement
+    ceiling = part.ceiling
     corrected = next((mean for mean in calibration.corrected if mean.release == part.release), None)
     estimates = {
         "accuracy": agreed and agreed.accuracy,
@@ -300,9 +309,9 @@ def store_calibration(home: Home, calibration: Calibration) -> None:
     with home.warehouse.writing() as warehouse:
         for part in calibration.parts:
             row = {**common, **columns_of(calibration, part)}
-            places = ", ".join("?" * len(row))
+            slots = ", ".join("?" * len(row))
             warehouse.execute(
-                f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {places})", list(row.values())
+                f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {slots})", list(row.values())
             )
 
 
@@ -312,23 +321,27 @@ def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[C
     A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
     releases does not count: a judge may be kind to one release and hard on another.
     """
-    remedy = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
-    return tuple(_calibration_of(home, report, name, remedy) for report in reports)
-
-
-def _calibration_of(home: Home, report: Report, name: str, remedy: str) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
-    signature = report.manifest["signatures"].get(metric)
-    key = {"metric": metric, "field": field, "signature": signature, "release": report.release}
-    rows = home.rows(_SQL["newest"], key)
-    if not rows or signature is None:
-        return Missing(f"it was never calibrated; {remedy}")
-    [(release, calibrated, n, kappa, low, high, labels)] = rows
-    if calibrated != signature:
-        changes = ", ".join(map(str, signature_changes(calibrated, signature)))
-        return Missing(f"its calibration on answers of {release} has expired ({changes}); {remedy}")
-    if release != report.release:
-        return Missing(f"it was calibrated on answers of {release}, and not on those of {report.release}; {remedy}")
-    source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
-    interval = None if low is None else Interval(low, high, "delta-log-t")
-    return Calibrated(release, None if kappa is None else Estimate(kappa, interval), n, source)
+    remedy = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
+    calibrations: list[Calibrated | Missing] = []
+    for report in reports:
+        signature = report.manifest["signatures"].get(metric)
+        key = {"metric": metric, "field": field, "signature": signature, "release": report.release}
+        rows = home.rows(_SQL["newest"], key)
+        if not rows or signature is None:
+            calibrations.append(Missing(f"it was never calibrated; {remedy}"))
+            continue
+        [(release, calibrated, n, kappa, low, high, labels)] = rows
+        if calibrated != signature:
+            changes = ", ".join(map(str, signature_changes(calibrated, signature)))
+            reason = f"its calibration on answers of {release} has expired ({changes}); {remedy}"
+            calibrations.append(Missing(reason))
+        elif release != report.release:
+            reason = f"it was calibrated on answers of {release}, and not on those of {report.release}; {remedy}"
+            calibrations.append(Missing(reason))
+        else:
+            source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
+            interval = None if low is None else Interval(low, high, "delta-log-t")
+            estimate = None if kappa is None else Estimate(kappa, interval)
+            calibrations.append(Calibrated(release, estimate, n, source))
+    return tuple(calibrations)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from answerkey.metrics_core.decide.bounded_mean import ENOUGH, Floats
-from answerkey.metrics_core.decide.clustered import Mask
+from answerkey.metrics_core.decide.clustered import Mask, mean, mean_interval
 from answerkey.metrics_core.decide.evidence import (
     OFFLINE_ALONE,
     Basis,
@@ -18,24 +18,30 @@ from answerkey.metrics_core.decide.evidence import (
     PairedScores,
     Veto,
 )
+from answerkey.metrics_core.decide.intervals import Estimate, independent_difference
 from answerkey.metrics_core.decide.policy import ALL, SCORE_KINDS, Policy
 from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.document import read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.metric import Metric
-from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
-from answerkey.metrics_core.paired_field import PairedField, is_checked, people_decide
+from answerkey.metrics_core.metric import Field, Metric
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED, MOST_LABELLED
+from answerkey.metrics_core.paired_field import SCORED, PairedField, is_checked, people_decide
 from answerkey.metrics_core.policy_file import check_ranges, parse_policy
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
-from answerkey.tasks.compare.warnings import differing_methods, few_samples_note, judge_notes, judge_vetoes
+from answerkey.tasks.compare.warnings import (
+    check_earlier,
+    differing_methods,
+    few_samples_note,
+    judge_notes,
+    judge_vetoes,
+)
 from answerkey.tasks.gate.calibrate import calibrations_of
-from answerkey.tasks.gate.checks import labels_selected
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, anchor_of, releases_held_against, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
+from answerkey.tasks.reports.headline import headlines
 from answerkey.tasks.reports.manifest import most_frequent, noted
 from answerkey.tasks.reports.report import Report, is_known, pair_named, read_pair, report_named
 from answerkey.tasks.warehouse.home import Home
@@ -43,14 +49,8 @@ from answerkey.tasks.warehouse.home import Home
 FROM_THE_DATA = frozenset((LABEL, GIVEN, *USAGE_METRICS, *(name.replace("-", "_") for name in FORMATS)))
 """Names of metrics that come with the answers."""
 
-Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
-"""What may speak against the numbers of two reports.
-
-A check gets the paired samples (with `home`, and the reports `old` and `new`) and the policy. It yields vetoes for
-fields of the policy, and notes: whole sentences that change nothing about the verdict.
-"""
-CHECKS: tuple[Check, ...] = (check_earlier, labels_selected)
-"""In the order in which their sentences are read."""
+_SELECTION_LEVEL = 0.995
+"""The level at which labelled and unlabelled samples must differ: two tests, and few false alarms."""
 
 
 def read_policy(policy: str) -> Policy:
@@ -81,7 +81,9 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
         raise UserError("a policy needs a baseline: name the release that the new one is to replace")
     rules = read_policy(policy)
     check_fields(rules, metrics)
-    fields = {f"{metric.name}.{field.name}": field for metric in metrics for field in metric.fields}
+    fields: dict[str, Field] = {}
+    for metric in metrics:
+        fields |= {f"{metric.name}.{field.name}": field for field in metric.fields}
     _check_directions(rules, {name: field.lower_is_better for name, field in fields.items()})
     ranges = {name: (field.low, field.high) for name, field in fields.items()}
     check_ranges(rules, {LABELLED: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
@@ -95,7 +97,9 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
         UserError: it names a field that the run will not have. Labels and the scores of other tools are in the data,
             so nothing is said of theirs.
     """
-    fields = [f"{metric.name}.{field.name}" for metric in metrics for field in metric.fields]
+    fields: list[str] = []
+    for metric in metrics:
+        fields += [f"{metric.name}.{field.name}" for field in metric.fields]
     # A metric that the run computes may have the name of scores that other tools bring
     unchecked = FROM_THE_DATA - {metric.name for metric in metrics}
     for name in policy.fields:
@@ -120,9 +124,9 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
     """
     # One session, so that both decisions are about the same tables
     with home.warehouse.reading():
-        gated = _decide(home, old, new, policy, dataset)
+        gated = _decide(home, old, new, policy, dataset=dataset)
         if anchor := anchor_of(home, gated):
-            anchored = _decide(home, anchor, gated.new, policy, gated.new.partition("/")[0])
+            anchored = _decide(home, anchor, gated.new, policy, dataset=gated.new.partition("/")[0])
             difference = anchored.verdict.rules[0].sentence
             sentence = f"{gated.verdict.sentence} Against the anchor {anchored.old}: {difference}."
             gated = replace(gated, verdict=replace(gated.verdict, sentence=sentence))
@@ -130,32 +134,48 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
     return gated
 
 
-def _check_spelling(policy: Policy, old_report: Report, new_report: Report) -> None:
-    """Refuse a field that no metric has.
+def _decide(home: Home, old: str, new: str, policy: Policy, *, dataset: str) -> ReleaseVerdict:
+    """Decide about one pair of reports; keep nothing.
 
     Raises:
-        UserError: a field is misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
+        UserError: they are one report, or about two data sets; a rule cannot be met, or not be broken; or a field is
+            misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
     """
+    if not is_known(home, old):
+        new = report_named(home, new, dataset, policy.fields)
+        rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
+        sentence = (
+            f"It cannot be decided whether {new} may ship: there is no report or release {old} in {home} to compare "
+            f"{new} with; evaluate the baseline first"
+        )
+        return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
+    old_report, new_report = read_pair(home, *pair_named(home, old, new, dataset, fields=policy.fields))
+
+    # The directions and limits of the rules, by the ranges of their fields
+    lower_is_better = {}
+    ranges = {}
+    for name in policy.fields:
+        metric = name.partition(".")[0]
+        kind = new_report.kind(metric)
+        field_range = new_report.range(name)
+        if name in new_report.names:
+            lower_is_better[name] = new_report.lower_is_better(name)
+        # Another release may exceed the range that was seen in given scores, but not that of shares
+        is_share = kind == "given" and metric not in USAGE_METRICS and field_range == (0.0, 1.0)
+        if name == LABELLED or kind not in ("", "given") or is_share:
+            ranges[name] = field_range
+    _check_directions(policy, lower_is_better)
+    check_ranges(policy, ranges)
+
+    # Labels come with the data; a field that resembles none of the reports' is not a slip of the pen
     reported = {*old_report.names, *new_report.names}
     for name in policy.fields:
         metric, _, field = name.partition(".")
         hint = did_you_mean(name, reported)
-        # Labels come with the data; a field that resembles none of the reports' is not a slip of the pen
         if name in reported or metric == LABEL or not hint:
             continue
-        if metric not in METRICS or field not in [known.name for known in create([metric])[0].fields]:
+        if metric not in METRICS or field not in [existing.name for existing in create([metric])[0].fields]:
             raise UserError(f"{name}: neither report has such a field{hint}")
-
-
-def _decide(home: Home, old: str, new: str, policy: Policy, dataset: str) -> ReleaseVerdict:
-    if not is_known(home, old):
-        new = report_named(home, new, dataset, policy.fields)
-        sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
-        rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
-        sentence = f"It cannot be decided whether {new} may ship: {sentence}"
-        return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
-    old_report, new_report = _read_reports(home, old, new, dataset, policy)
-    _check_spelling(policy, old_report, new_report)
     verdict = apply_policy(*evidence(home, old_report, new_report, policy))
 
     # Nothing corrects for earlier releases, so the reader is told of them
@@ -171,37 +191,16 @@ def _decide(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Rel
     return ReleaseVerdict(old_report.report_id, new_report.report_id, policy, verdict)
 
 
-def _read_reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
-    """Read both reports, and check the directions and limits of the rules by the ranges of their fields.
-
-    Raises:
-        UserError: they are one report, or about two data sets; or a rule cannot be met, or not be broken.
-    """
-    old_report, new_report = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    reported = [name for name in policy.fields if name in new_report.names]
-    _check_directions(policy, {name: new_report.lower_is_better(name) for name in reported})
-    ranges = {}
-    for name in policy.fields:
-        metric = name.partition(".")[0]
-        kind, ends = new_report.kind(metric), new_report.range(name)
-        # Another release may exceed the range that was seen in given scores, but not that of shares
-        is_share = kind == "given" and metric not in USAGE_METRICS and ends == (0.0, 1.0)
-        if name == LABELLED or kind not in ("", "given") or is_share:
-            ranges[name] = ends
-    check_ranges(policy, ranges)
-    return old_report, new_report
-
-
-def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
-    """Check that rules put a ceiling on that of which less is better, as `lower` says, and a floor under all else.
+def _check_directions(policy: Policy, lower_is_better: Mapping[str, bool]) -> None:
+    """Check that rules put a ceiling on that of which less is better, and a floor under all else.
 
     Raises:
         UserError: one does not.
     """
     for rule in policy.rules:
-        if rule.kind != "broken" and rule.at_most != lower.get(rule.field, rule.at_most):
-            less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
-            raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
+        if rule.kind != "broken" and rule.at_most != lower_is_better.get(rule.field, rule.at_most):
+            better, sign = ("more", ">=") if rule.at_most else ("less", "<=")
+            raise UserError(f"policy: {rule.text}: {better} of {rule.field} is better; write it as a rule with {sign}")
 
 
 def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Policy, Evidence]:
@@ -213,19 +212,25 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
     """
     # The scores of each field and slice, with the labels that people gave to the same answers
     samples = pair_samples(home, old, new)
-    drawn = drawn_labels(home, old.report_id, new.report_id)
-    labels = (drawn.old, drawn.new) if drawn else samples.labels()
-    fields = {name: _field(samples, name, policy) for name in policy.fields}
-    bases = {name: _basis(new, name) for name in policy.fields}
+    drawing = drawn_labels(home, old.report_id, new.report_id)
+    labels = (drawing.old, drawing.new) if drawing else samples.labels()
+    fields = {name: _field(samples, name) for name in policy.fields}
+    basis_of_kind: Mapping[str, Basis] = {"judge": "judge", "given": "given"}
+    bases: dict[str, Basis] = {}
+    for name in policy.fields:
+        metric = name.partition(".")[0]
+        bases[name] = "people" if metric == LABEL else basis_of_kind.get(new.kind(metric), "text")
     members = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     scores: dict[tuple[str, str], PairedScores | Missing] = {}
     for name, slice_ in policy.needs:
         field_labels = labels if is_checked(policy, name, bases[name]) else None
-        scores[name, slice_] = _scores_on_slice(samples, fields[name], slice_, members, field_labels, drawn)
+        scores[name, slice_] = _scores_on_slice(
+            samples, fields[name], slice_, members=members, labels=field_labels, drawing=drawing
+        )
 
     # People decide where they labelled enough: for the field that a queue was drawn for, and for judges
     primary = policy.primary.field
-    is_queued = drawn is not None and drawn.queue.policy.primary.field == primary
+    is_queued = drawing is not None and drawing.queue.policy.primary.field == primary
     if policy.primary.kind == "difference" and (is_queued or bases[primary] == "judge"):
         is_random = policy.labels == "random"
         policy = policy.by_people() if people_decide(scores[primary, ALL], drawn=is_random) else policy
@@ -236,15 +241,13 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
     policy = policy.with_depth([name for name in scored if name in depth])
 
     # What speaks against the numbers: vetoes, which make rules INCOMPLETE, and notes
-    checks = [check for check in (check_judges, *CHECKS) if drawn is None or check is not labels_selected]
-    objections = [objection for check in checks for objection in check(samples, policy)]
-    objections += _draw_objections(drawn, policy) if drawn else ()
-    objections += _few_samples_notes(fields, policy)
     vetoes: dict[str, tuple[str, ...]] = {}
-    for objection in objections:
+    notes = []
+    for objection in _objections(samples, policy, fields, drawing):
         if isinstance(objection, Veto):
             vetoes[objection.field] = (*vetoes.get(objection.field, ()), objection.reason)
-
+        else:
+            notes.append(objection)
     return policy, Evidence(
         *samples.names,
         scores=scores,
@@ -256,37 +259,37 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
         },
         clusters=None if samples.clusters is None else samples.clusters.astype(np.intp),
         vetoes=vetoes,
-        notes=tuple(note for note in objections if isinstance(note, str)),
+        notes=tuple(notes),
         bases=bases,
         depth=depth,
     )
 
 
-def _draw_objections(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
-    """Say how the labels were drawn, and veto them if people cannot judge more questions than may lack a number."""
-    yield drawn.sentence
-    if drawn.n_untold > (1 - policy.coverage) * drawn.n_drawn:
-        reason = f"people cannot judge {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
-        yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
-
-
-def _few_samples_notes(fields: Mapping[str, PairedField | Missing], policy: Policy) -> Iterator[str]:
-    """Yield a note on each field without a highest value whose mean a rule reads from few samples."""
+def _objections(
+    samples: PairedSamples, policy: Policy, fields: Mapping[str, PairedField | Missing], drawing: DrawnLabels | None
+) -> Iterator[Veto | str]:
+    """Yield the vetoes and the notes of all checks."""
+    # Whether the judges of both releases are the same, and decided something
+    for name in policy.fields:
+        metric = name.partition(".")[0]
+        yield from (Veto(name, reason) for reason in judge_vetoes(samples, metric))
+        yield from judge_notes(samples.old, samples.new, metric)
+    yield from check_earlier(samples, policy)
+    # How the labels were drawn; people may not be unable to judge more questions than may lack a number
+    if drawing is None:
+        yield from _selection_objections(samples, policy)
+    else:
+        yield drawing.sentence
+        if drawing.n_untold > (1 - policy.coverage) * drawing.n_drawn:
+            reason = f"people cannot judge {drawing.n_untold:,} of {drawing.n_drawn:,} drawn questions"
+            yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
+    # Fields without a highest value whose mean a rule reads from few samples
     for name in dict.fromkeys(rule.field for rule in policy.rules if rule.kind in SCORE_KINDS and not rule.share):
         field = fields[name]
         if isinstance(field, PairedField) and field.limits:
             n_samples = int(np.isfinite(field.columns.new).sum())
             if n_samples < ENOUGH:
                 yield few_samples_note(name, n_samples)
-
-
-def _basis(report: Report, name: str) -> Basis:
-    """Return what a field's scores rest on."""
-    metric = name.partition(".")[0]
-    if metric == LABEL:
-        return "people"
-    bases: Mapping[str, Basis] = {"judge": "judge", "given": "given"}
-    return bases.get(report.kind(metric), "text")
 
 
 def _depth(samples: PairedSamples, name: str) -> tuple[Depth, ...]:
@@ -304,15 +307,69 @@ def _depth(samples: PairedSamples, name: str) -> tuple[Depth, ...]:
     return tuple(depths)
 
 
-def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
-    """Check that the judges of both releases are the same, and decided something."""
-    for name in policy.fields:
-        metric = name.partition(".")[0]
-        yield from (Veto(name, reason) for reason in judge_vetoes(samples, metric))
-        yield from judge_notes(samples.old, samples.new, metric)
+def _selection_objections(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
+    """Check that samples with labels are like those without, as far as their scores can tell."""
+    by_labels = [rule.field for rule in policy.rules if rule.kind == "people" or rule.field.startswith(f"{LABEL}.")]
+    if not by_labels or any(LABELLED not in report.names for report in (samples.old, samples.new)):
+        return
+
+    # How many of the samples of both releases have labels in both
+    labels = samples.scores(LABELLED)
+    compared = samples.in_old & samples.in_new & ~samples.changed
+    labelled = compared & (labels.old_status == SCORED) & (labels.new_status == SCORED)
+    n_labelled = int(labelled.sum())
+    n_compared = int(compared.sum())
+    if not 0 < n_labelled < n_compared:
+        return
+    counted = f"{n_labelled:,} of {n_compared:,} samples have labels in both releases"
+
+    # What the policy says of how they were drawn
+    if policy.labels == "chosen":
+        yield f"{counted}, and these were chosen: what their labels say holds for these samples."
+    else:
+        source = "as the policy says they were" if policy.labels == "random" else "which the policy does not say"
+        yield f"{counted}; what their labels say of all samples holds if they were drawn at random, {source}."
+
+    # A score that differs between samples with and without labels shows that somebody chose
+    predictor = next((name for name in headlines([samples.old, samples.new]) if not name.startswith(f"{LABEL}.")), "")
+    difference = _selection_difference(samples, predictor, compared, labelled) if predictor else ""
+    if difference:
+        if policy.labels == "random" or (policy.labels is None and n_labelled < MOST_LABELLED * n_compared):
+            yield from (
+                Veto(name, f"{counted}, and these are not like the others: {difference}")
+                for name in dict.fromkeys(by_labels)
+            )
+        else:
+            yield f"The samples with labels are not like the others: {difference}."
 
 
-def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | Missing:
+def _selection_difference(samples: PairedSamples, name: str, compared: Mask, labelled: Mask) -> str:
+    """Say how the samples with labels differ from the others by a score; empty where that is not significant."""
+    scores = samples.scores(name)
+    low, high = samples.range(name)
+    scored = compared & (scores.old_status == SCORED) & (scores.new_status == SCORED)
+    groups = [scored & labelled, scored & ~labelled]
+    if any(group.sum() < 2 for group in groups):
+        return ""
+    changes = scores.new - scores.old
+    # By how much the scores changed, and then how high those of the new release are
+    for values, lowest, highest in ((changes, low - high, high - low), (scores.new, low, high)):
+        estimates = []
+        for group in groups:
+            interval = mean_interval(
+                values[group], samples.codes(group), low=lowest, high=highest, level=_SELECTION_LEVEL
+            )
+            estimates.append(Estimate(mean(values[group]), interval))
+        interval = independent_difference(*estimates)
+        if interval and not interval.low <= 0 <= interval.high:
+            change_labelled, change_unlabelled = (
+                f"from {mean(scores.old[group]):.3f} to {mean(scores.new[group]):.3f}" for group in groups
+            )
+            return f"{name} went {change_labelled} on the samples with labels, and {change_unlabelled} on the others"
+    return ""
+
+
+def _field(samples: PairedSamples, name: str) -> PairedField | Missing:
     """Return the scores of a field in both releases, or why there are none. More is better in them."""
     metric = name.partition(".")[0]
     for report in (samples.old, samples.new):
@@ -323,26 +380,28 @@ def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | M
         return Missing(f"{difference}; evaluate both releases with the same settings")
     if name == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; use bleu.bleu")
-    columns, unscored = samples.scores(name), samples.unscored(name)
+    columns = samples.scores(name)
     low, high = samples.range(name)
     if samples.new.lower_is_better(name):
-        low, high, columns = -high, -low, replace(columns, old=-columns.old, new=-columns.new)
-    return PairedField.of(columns, unscored, samples.changed_for(metric), low, high)
+        columns = replace(columns, old=-columns.old, new=-columns.new)
+        low, high = sorted((-low, -high))
+    return PairedField.of(columns, samples.unscored(name), samples.changed_for(metric), low=low, high=high)
 
 
 def _scores_on_slice(
     samples: PairedSamples,
     field: PairedField | Missing,
     slice_: str,
+    *,
     members: Mapping[str, tuple[Mask, Mask]],
     labels: tuple[Floats, Floats] | None,
-    drawn: DrawnLabels | None,
+    drawing: DrawnLabels | None,
 ) -> PairedScores | Missing:
     """Return the scores of a field on a slice.
 
     Args:
         members: by slice, the samples that belong to it by the data of the old and of the new release.
-        labels: of both releases, if they are about what the field measures; `drawn`: their queue, if any.
+        labels: of both releases, if they are about what the field measures; `drawing`: their queue, if any.
     """
     if isinstance(field, Missing):
         return field
@@ -352,4 +411,6 @@ def _scores_on_slice(
     # The old release says what belongs to a slice, as far as it has the sample
     in_old, in_new = members[slice_]
     is_member = np.where(samples.in_old, in_old, in_new)
-    return field.scores(is_member, labels, drawn.draw if drawn else None, asked=drawn.asked if drawn else None)
+    if drawing is None:
+        return field.scores(is_member, labels)
+    return field.scores(is_member, labels, drawing.draw, asked=drawing.asked)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from random import Random
 from threading import RLock
 from typing import Any
@@ -55,7 +57,7 @@ class LabellingSession:
     going_on: bool = False
     """Whether to go on although too many labels would be needed."""
     _questions: dict[int, list[QueuedAnswer]] = field(default_factory=dict)
-    _shown: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _on_screen: dict[str, tuple[int, float]] = field(default_factory=dict)
     _skipped: set[tuple[str, int]] = field(default_factory=set)
     _lock: RLock = field(default_factory=RLock)
 
@@ -73,15 +75,27 @@ class LabellingSession:
         with self._lock:
             if self._is_over():
                 return self._common("decided" if self._is_decided() else "stopped")
-            place = next(self._open_to(annotator), None)
-            if place is None:
+            # Questions on nobody else's screen, unless several label each
+            others_see = set()
+            if self.queue.annotators == 1:
+                for name, (position, since) in self._on_screen.items():
+                    if name != annotator and time.monotonic() - since <= self.patience_s:
+                        others_see.add(position)
+            # New ones, then skipped ones, then differences to settle
+            open_questions = []
+            for position in self._questions.keys() - others_see:
+                answers, settles = self._answers_for(annotator, position)
+                if answers:
+                    open_questions.append((settles, (annotator, position) in self._skipped, position))
+            if not open_questions:
                 return self._common("waiting")
-            self._shown[annotator] = place, time.monotonic()
-            answers, settles = self._asked(place, annotator)
+            position = min(open_questions)[-1]
+            self._on_screen[annotator] = position, time.monotonic()
+            answers, settles = self._answers_for(annotator, position)
             # In an order that does not tell which release gave which answer
-            Random(f"{self.queue.id} {place} {annotator}").shuffle(answers)
+            Random(f"{self.queue.id} {position} {annotator}").shuffle(answers)
             return self._common("question") | {
-                "place": place,
+                "place": position,
                 "question": answers[0].question or "",
                 "references": list(answers[0].references),
                 "settles": settles,
@@ -89,21 +103,22 @@ class LabellingSession:
                     {
                         "key": answer.sample_key,
                         "text": answer.answer or "",
+                        # Nobody sees what others say, unless to settle it
                         "labels": sorted(answer.labels.values()) if settles else [],
                     }
                     for answer in answers
                 ],
             }
 
-    def label(self, annotator: str, place: int, verdicts: Mapping[str, str]) -> None:
+    def label(self, annotator: str, position: int, verdicts: Mapping[str, str]) -> None:
         """Keep what an annotator calls the answers to a question, by their keys.
 
         Raises:
             UserError: this is no question that the annotator has been shown, or no verdict.
         """
         with self._lock:
-            is_shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
-            answers, settles = self._asked(place, annotator) if is_shown else ([], False)
+            is_on_screen = self._on_screen.get(annotator, (0, 0.0))[0] == position and position in self._questions
+            answers, settles = self._answers_for(annotator, position) if is_on_screen else ([], False)
             if not answers:
                 raise UserError("label: others have labelled this question in the meantime; nothing was saved")
             if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
@@ -112,11 +127,12 @@ class LabellingSession:
                 raise UserError(f"label: each answer on the screen is one of {', '.join(VERDICTS)}")
             rows = [NewLabel(key, annotator, verdict) for key, verdict in verdicts.items()]  # type: ignore[arg-type]
             add_labels(self.home, rows, self.queue.id, adjudicates=settles)
-            self._questions[place] = [
-                self._labelled(answer, annotator, verdicts, settles) for answer in self._questions[place]
+            self._questions[position] = [
+                self._with_label(answer, annotator, verdicts.get(answer.sample_key), settles)
+                for answer in self._questions[position]
             ]
             # The last label before an analysis brings the analysis
-            if all(answer.complete for answers in self._questions.values() for answer in answers):
+            if self._n_complete() == len(self._questions):
                 self._load()
 
     def undo(self, annotator: str) -> None:
@@ -127,10 +143,10 @@ class LabellingSession:
                 add_labels(self.home, [NewLabel(key, annotator, "withdrawn") for key in keys], self.queue.id)
                 self._load()
 
-    def skip(self, annotator: str, place: int) -> None:
+    def skip(self, annotator: str, position: int) -> None:
         """Ask a question again after all others before the next analysis: none can be left out."""
         with self._lock:
-            self._skipped.add((annotator, place))
+            self._skipped.add((annotator, position))
 
     def go_on(self) -> None:
         """Go on although more labels would be needed than there are questions."""
@@ -140,24 +156,21 @@ class LabellingSession:
 
     def _load(self) -> None:
         """Read the questions up to the next analysis; analyse first if all before it are labelled."""
-        drawn = drawn_labels(self.home, self.queue.old, self.queue.new)
-        if drawn and drawn.n_drawn > self.n_done:
-            self._analyse(drawn.n_drawn)
+        drawing = drawn_labels(self.home, self.queue.old, self.queue.new)
+        if drawing and drawing.n_drawn > self.n_done:
+            self.n_done = drawing.n_drawn
+            self.verdict = gate(self.home, self.queue.old, self.queue.new, self.queue.policy)
+            rule = self.verdict.verdict.rules[0]
+            self.needed = None
+            if rule.value is not None and rule.low is not None and rule.high is not None:
+                distance = abs(rule.value - self.queue.policy.primary.floor)
+                self.needed = needed_by_width(Interval(rule.low, rule.high, ""), distance, self.n_done)
+            if self._is_decided() or self.n_done >= self.queue.analyses[-1]:
+                self.when_decided(self.verdict)
         self._questions = {}
-        for answer in queued_answers(self.home, self.queue, self.queue.until(drawn)):
+        for answer in queued_answers(self.home, self.queue, self.queue.until(drawing)):
             self._questions.setdefault(answer.place, []).append(answer)
-        self._skipped = {(name, place) for name, place in self._skipped if place in self._questions}
-
-    def _analyse(self, n_drawn: int) -> None:
-        self.n_done = n_drawn
-        self.verdict = gate(self.home, self.queue.old, self.queue.new, self.queue.policy)
-        rule = self.verdict.verdict.rules[0]
-        self.needed = None
-        if rule.value is not None and rule.low is not None and rule.high is not None:
-            distance = abs(rule.value - self.queue.policy.primary.floor)
-            self.needed = needed_by_width(Interval(rule.low, rule.high, ""), distance, n_drawn)
-        if self._is_decided() or n_drawn >= self.queue.analyses[-1]:
-            self.when_decided(self.verdict)
+        self._skipped = {(name, position) for name, position in self._skipped if position in self._questions}
 
     def _is_decided(self) -> bool:
         return self.verdict is not None and self.verdict.verdict.outcome in ("PASS", "FAIL")
@@ -170,53 +183,45 @@ class LabellingSession:
         is_hopeless = self.needed is None or self.needed > self.queue.analyses[-1]
         return is_estimated and is_hopeless and not self.going_on
 
-    def _open_to(self, annotator: str) -> Iterator[int]:
-        """Yield the places of questions for an annotator: new ones, then skipped ones, then differences to settle."""
-        tasks = {place: self._asked(place, annotator) for place in self._questions if self._is_free(place, annotator)}
-        open_places = [place for place, (answers, _) in tasks.items() if answers]
-        yield from sorted(open_places, key=lambda place: (tasks[place][1], (annotator, place) in self._skipped, place))
-
-    def _is_free(self, place: int, annotator: str) -> bool:
-        """Whether a question is on nobody else's screen; where several label each, it may be."""
-        now = time.monotonic()
-        screens = [shown for name, shown in self._shown.items() if name != annotator]
-        return self.queue.annotators > 1 or all(
-            shown_place != place or now - since > self.patience_s for shown_place, since in screens
-        )
-
-    def _asked(self, place: int, annotator: str) -> tuple[list[QueuedAnswer], bool]:
+    def _answers_for(self, annotator: str, position: int) -> tuple[list[QueuedAnswer], bool]:
         """Return the answers that an annotator is to label, and whether that settles a difference of others."""
-        unsettled = [answer for answer in self._questions[place] if not answer.complete]
-        differing = [answer for answer in unsettled if self._differs(answer)]
-        fresh = [answer for answer in unsettled if answer not in differing and annotator not in answer.labels]
+        fresh = []
+        differing = []
+        for answer in self._questions[position]:
+            if answer.complete:
+                continue
+            # As many people as needed have labelled it, and not alike
+            is_labelled = len(answer.labels) >= max(2, self.queue.annotators)
+            if is_labelled and len(set(answer.labels.values())) > 1:
+                differing.append(answer)
+            elif annotator not in answer.labels:
+                fresh.append(answer)
         return (fresh, False) if fresh else (differing, bool(differing))
 
-    def _labelled(
-        self, answer: QueuedAnswer, annotator: str, verdicts: Mapping[str, str], settles: bool
-    ) -> QueuedAnswer:
-        """Return an answer with a label that was just kept."""
-        if answer.sample_key not in verdicts:
+    def _with_label(self, answer: QueuedAnswer, annotator: str, verdict: str | None, settles: bool) -> QueuedAnswer:
+        """Return an answer with a label that was just kept; the same answer without one."""
+        if verdict is None:
             return answer
-        verdict = verdicts[answer.sample_key]
         if settles:
             return replace(answer, verdict=verdict, complete=True)
         labels = {**answer.labels, annotator: verdict}
         agreed = len(labels) >= self.queue.annotators and len(set(labels.values())) == 1
         return replace(answer, labels=labels, verdict=verdict if agreed else None, complete=agreed)
 
-    def _differs(self, answer: QueuedAnswer) -> bool:
-        """Whether as many people as needed have labelled an answer, and not alike."""
-        enough = len(answer.labels) >= max(2, self.queue.annotators)
-        return not answer.complete and enough and len(set(answer.labels.values())) > 1
+    def _n_complete(self) -> int:
+        """Return the number of questions of which all answers have their labels."""
+        return sum(all(map(attrgetter("complete"), answers)) for answers in self._questions.values())
 
     def _common(self, kind: str) -> dict[str, Any]:
         """Return what every page shows: how far the queue is, and what the newest analysis found."""
-        n_labelled = sum(all(answer.complete for answer in answers) for answers in self._questions.values())
+        agreement_text = ""
+        if self.queue.annotators > 1:
+            agreement_text = _agreement_text(chain.from_iterable(self._questions.values()))
         verdict = self.verdict.verdict if self.verdict else None
         rule = verdict.rules[0] if verdict else None
         return {
             "kind": kind,
-            "labelled": n_labelled,
+            "labelled": self._n_complete(),
             "until": len(self._questions) if kind != "decided" else self.n_done,
             "most": self.queue.analyses[-1],
             "analysed": self.n_done,
@@ -227,22 +232,22 @@ class LabellingSession:
             "low": rule.low if rule else None,
             "high": rule.high if rule else None,
             "more": _rounded_up(self.needed - self.n_done) if self.needed else None,
-            "agreement": self._agreement(),
+            "agreement": agreement_text,
         }
 
-    def _agreement(self) -> str:
-        """Say how well two annotators agree, as part of a sentence; empty for one."""
-        if self.queue.annotators < 2:
-            return ""
-        answers = [answer for answers in self._questions.values() for answer in answers]
-        pairs = [tuple(a.labels.values())[:2] for a in answers if len(a.labels) > 1]
-        decided = [pair for pair in pairs if "cannot tell" not in pair]
-        if not decided:
-            return ""
-        n_equal = sum(len(set(pair)) == 1 for pair in decided)
-        kappa = agreement(*([float(pair[person] == "right") for pair in decided] for person in (0, 1))).kappa
-        kappa_text = f", kappa {kappa.value:.2f}" if kappa else ""
-        return f"{n_equal:,} of {len(decided):,} answers were called the same by two people{kappa_text}"
+
+def _agreement_text(answers: Iterable[QueuedAnswer]) -> str:
+    """Say how well the first two people agree on answers, as part of a sentence; empty where there are none."""
+    pairs = [tuple(answer.labels.values())[:2] for answer in answers if len(answer.labels) > 1]
+    judged_pairs = [pair for pair in pairs if "cannot tell" not in pair]
+    if not judged_pairs:
+        return ""
+    n_equal = sum(verdict == other_verdict for verdict, other_verdict in judged_pairs)
+    kappa = agreement(
+        [verdict == "right" for verdict, _ in judged_pairs], [verdict == "right" for _, verdict in judged_pairs]
+    ).kappa
+    kappa_text = f", kappa {kappa.value:.2f}" if kappa else ""
+    return f"{n_equal:,} of {len(judged_pairs):,} answers were called the same by two people{kappa_text}"
 
 
 def _rounded_up(n: int) -> int:

@@ -54,7 +54,12 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
         UserError: the file or a row of it cannot be read, a row has no id or an odd label, or two rows are about the
             same answer.
     """
-    paths = _paths(mapping)
+    paths = {}
+    for pair in mapping:
+        key, _, path = pair.partition("=")
+        if key not in KEYS or not path:
+            raise UserError(f"--map {pair}: write KEY=PATH, where KEY is one of {', '.join(KEYS)}")
+        paths[key] = path
     with TemporaryDirectory() as folder:
         raw_rows = list(AS_IT_STANDS.rows(read(source, Path(folder))))
     labels: dict[tuple[str, str, int], LabelRow] = {}
@@ -77,17 +82,6 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
     if not labels:
         raise UserError(f"{source}: no row has a label; name the column with --map label=COLUMN")
     return list(labels.values()), n_unlabelled
-
-
-def _paths(mapping: Sequence[str]) -> dict[str, str]:
-    """Return the path of each mapped key."""
-    paths = {}
-    for pair in mapping:
-        key, _, path = pair.partition("=")
-        if key not in KEYS or not path:
-            raise UserError(f"--map {pair}: write KEY=PATH, where KEY is one of {', '.join(KEYS)}")
-        paths[key] = path
-    return paths
 
 
 def _row(record: Mapping[str, Any], paths: Mapping[str, str]) -> LabelRow | None:
@@ -120,4 +114,12 @@ def _row(record: Mapping[str, Any], paths: Mapping[str, str]) -> LabelRow | None
     if not repeat.isdecimal():
         raise ValueError(f"repeat {repeat[:40]!r} is not a number from 1, as reports have it")
     cluster = texts["cluster"] or texts["id"]
-    return LabelRow(texts["id"], texts["release"], label, truth(texts["second"]), score, cluster, int(repeat))
+    return LabelRow(
+        sample_id=texts["id"],
+        release=texts["release"],
+        label=label,
+        second=truth(texts["second"]),
+        score=score,
+        cluster=cluster,
+        repeat=int(repeat),
+    )

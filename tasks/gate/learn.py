@@ -108,7 +108,9 @@ def estimate_learning(home: Home, plan: Learning, judge: JudgeOptions) -> Cost:
 
     def verdicts(candidate: Rubric, samples: Sequence[Sample]) -> list[str | None]:
         passes.append(estimate_cost(_metric(candidate, judge, access), samples))
-        return ["" if candidate is rubric else true_verdicts[id(sample)] for sample in samples]
+        if candidate is rubric:
+            return [""] * len(samples)
+        return [true_verdicts[id(sample)] for sample in samples]
 
     choose(rubric, rows, verdicts, plan.most)
     return Cost(
@@ -132,36 +134,27 @@ def _read_labelled(home: Home, plan: Learning, judge: JudgeOptions) -> tuple[Rub
     """Read the rubric, and the labelled answers that it can judge."""
     plan.check()
     rubric = read_rubric(plan.rubric)
-    verdict_right, verdict_wrong = _two_verdicts(rubric)
+    if len(rubric.criteria) > 1:
+        raise UserError(f"{rubric.source}: labels are about one criterion, so --learn needs a rubric with one")
+    verdicts = {value: label for label, value in rubric.scale}
+    if len(rubric.scale) != 2 or verdicts.keys() != {0.0, 1.0}:
+        raise UserError(f"{rubric.source}: labels are true or false, so --learn needs a scale of two, like yes/no")
     metric = metric_of(rubric)(judge=judge)
     metric.check()
 
     # Labels of the reports' answers
     label_rows = read_labels(plan.labels, plan.mapping)[0] if plan.labels else []
-    reports, _, scores = labelled_scores(home, plan.name, plan.reports, plan.labels, label_rows)
+    reports, _, scores = labelled_scores(home, plan.name, plan.reports, label_rows, labels=plan.labels)
     labels = {(row.release, row.sample_id, row.repeat): row for row in scores if row.correct is not None}
 
     # Their texts, without those that need no judge
     texts = home.rows(_SQL["texts"], {"reports": [report.report_id for report in reports]})
     labelled = []
     for release, sample_id, repeat, question, answer, references, context, columns in texts:
-        if (row := labels.get((release, sample_id, repeat))) is not None:
-            sample = Sample(sample_id, answer, references or (), question, context=context or (), columns=columns or {})
-            if fits(rubric, sample) and metric.without_judge(sample) is None:
-                verdict = verdict_right if row.correct else verdict_wrong
-                labelled.append(LabelledSample(sample, verdict, row.cluster))
+        row = labels.get((release, sample_id, repeat))
+        if row is None:
+            continue
+        sample = Sample(sample_id, answer, references or (), question, context=context or (), columns=columns or {})
+        if fits(rubric, sample) and metric.without_judge(sample) is None:
+            labelled.append(LabelledSample(sample, verdicts[float(row.correct or 0)], row.cluster))
     return rubric, labelled
-
-
-def _two_verdicts(rubric: Rubric) -> tuple[str, str]:
-    """Return the verdicts that are worth 1 and 0.
-
-    Raises:
-        UserError: the rubric has several criteria, or other verdicts than these two.
-    """
-    if len(rubric.criteria) > 1:
-        raise UserError(f"{rubric.source}: labels are about one criterion, so --learn needs a rubric with one")
-    verdicts = {value: label for label, value in rubric.scale}
-    if len(rubric.scale) != 2 or verdicts.keys() != {0.0, 1.0}:
-        raise UserError(f"{rubric.source}: labels are true or false, so --learn needs a scale of two, like yes/no")
-    return verdicts[1.0], verdicts[0.0]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.decide.bounded_mean import Floats
 from answerkey.metrics_core.decide.evidence import Missing
 from answerkey.metrics_core.decide.policy import ALL, Policy
 from answerkey.metrics_core.errors import UserError
@@ -19,9 +17,12 @@ from answerkey.tasks.labels import Design, DrawnQuestion, Queue, drawn_labels, n
 from answerkey.tasks.reports.report import pair_named, read_pair
 from answerkey.tasks.warehouse.home import Home
 
-FIRST, GROWTH, MOST = 25, 1.4, 2000
-"""Questions before the first interim analysis, the factor from one analysis to the next, and the most questions."""
-WEIGHTS = {"worse": 2.0, "same": 1.0, "better": 2.0}
+_QUESTIONS_BEFORE_ANALYSIS = 25
+"""Questions before the first interim analysis."""
+_GROWTH = 1.4
+"""The factor from one analysis to the next."""
+_MAX_QUESTIONS = 2000
+_WEIGHTS = {"worse": 2.0, "same": 1.0, "better": 2.0}
 """How often a question of each stratum is drawn, relative to the others: the judge errs more where it sees a change. No
 question has less than half of the probability that it would have in a simple random draw."""
 
@@ -41,10 +42,6 @@ class LabelPlan:
     annotators: int = 1
     seed: int = 0
 
-    def is_of(self, queue: Queue) -> bool:
-        """Whether a queue was drawn for as many questions and annotators."""
-        return self.annotators == queue.annotators and self.labels in (None, queue.analyses[-1])
-
 
 def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan, dataset: str = "") -> Queue:
     """Return the queue for two releases: the newest, for this policy, if it has the same plan; else draw a new one.
@@ -59,11 +56,11 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
         raise UserError(f"{policy.primary.field}: name the field of a metric, which predicts the labels still missing")
     if plan.annotators < 1 or (plan.labels is not None and plan.labels < 2):
         raise UserError("label: at least 2 questions and 1 annotator are needed")
-    old_report, new_report = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
+    old_report, new_report = read_pair(home, *pair_named(home, old, new, dataset, fields=policy.fields))
 
-    # Go on with the queue that is there
+    # Go on with the queue that is there, if it was drawn for as many questions and annotators
     newest = newest_queue(home, old_report.report_id, new_report.report_id)
-    if newest and plan.is_of(newest):
+    if newest and plan.annotators == newest.annotators and plan.labels in (None, newest.analyses[-1]):
         return replace(newest, policy=policy)
     if newest and drawn_labels(home, old_report.report_id, new_report.report_id):
         raise UserError(
@@ -86,7 +83,7 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
         )
     comparable = np.isfinite(column.filled(column.low)) & column.comparable()
     labels = zip(existing.same, existing.old, existing.new, strict=True)
-    lacks_label = np.array([not same and None in pair for same, *pair in labels])
+    lacks_label = np.array([not are_equal and None in pair for are_equal, *pair in labels])
     to_label = np.flatnonzero(comparable & lacks_label)
     if len(to_label) < 2:
         raise UserError(
@@ -101,8 +98,18 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
         strata = np.select([change < 0, change > 0], ["worse", "better"], "same")
     order = draw_order(strata[to_label], np.random.default_rng(plan.seed))
     analyses = planned_analyses(len(to_label), plan.labels)
-    drawn = _questions(existing.sample_ids, to_label[order], strata, analyses)
-    certain = [
+    drawn = to_label[order]
+    # The share of a stratum that is drawn at each analysis is the probability of each of its questions
+    stratum_of_drawn = strata[drawn]
+    chances = {}
+    for stratum in np.unique(stratum_of_drawn):
+        is_in_stratum = stratum_of_drawn == stratum
+        chances[stratum] = np.cumsum(is_in_stratum)[np.array(analyses) - 1] / is_in_stratum.sum()
+    questions = [
+        DrawnQuestion(existing.sample_ids[index], position, str(strata[index]), tuple(chances[strata[index]].tolist()))
+        for position, index in enumerate(drawn.tolist(), 1)
+    ]
+    questions_with_labels = [
         DrawnQuestion(existing.sample_ids[index], 0, "known", (1.0,) * len(analyses))
         for index in np.flatnonzero(comparable & ~lacks_label)
     ]
@@ -116,7 +123,7 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
         annotators=plan.annotators,
         analyses=analyses,
     )
-    store_queue(home, queue, [*certain, *drawn])
+    store_queue(home, queue, [*questions_with_labels, *questions])
     return queue
 
 
@@ -129,10 +136,11 @@ def planned_analyses(n: int, labels: int | None) -> tuple[int, ...]:
     if labels is not None:
         return (min(labels, n),)
     analyses = []
-    n_questions, n_final = float(FIRST), min(n, MOST)
-    while n_questions * GROWTH <= n_final:
+    n_questions = float(_QUESTIONS_BEFORE_ANALYSIS)
+    n_final = min(n, _MAX_QUESTIONS)
+    while n_questions * _GROWTH <= n_final:
         analyses.append(round(n_questions))
-        n_questions *= GROWTH
+        n_questions *= _GROWTH
     return (*analyses, n_final)
 
 
@@ -143,19 +151,5 @@ def draw_order(strata: npt.NDArray[np.str_], rng: np.random.Generator) -> npt.ND
         members = np.flatnonzero(strata == name)
         rank = rng.permutation(len(members))
         # The first of each stratum comes at once: a stratum without a label could have any mean
-        position[members] = np.where(rank == 0, 0.0, (rank + 0.5) / (len(members) * WEIGHTS.get(str(name), 1.0)))
+        position[members] = np.where(rank == 0, 0.0, (rank + 0.5) / (len(members) * _WEIGHTS.get(str(name), 1.0)))
     return np.argsort(position, kind="stable")
-
-
-def _questions(
-    sample_ids: Sequence[str], drawn: npt.NDArray[np.intp], strata: npt.NDArray[np.str_], analyses: tuple[int, ...]
-) -> list[DrawnQuestion]:
-    """The drawn questions, each with the share of its stratum that is drawn at each analysis: its probability."""
-    own = strata[drawn]
-    chances: dict[str, Floats] = {
-        str(name): np.cumsum(own == name)[np.array(analyses) - 1] / (own == name).sum() for name in np.unique(own)
-    }
-    return [
-        DrawnQuestion(sample_ids[index], place, str(strata[index]), tuple(chances[str(strata[index])].tolist()))
-        for place, index in enumerate(drawn.tolist(), 1)
-    ]

@@ -111,27 +111,25 @@ def releases_held_against(home: Home, old: Report, new: Report) -> int:
 
 
 def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
-    """Read the newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
-    rows = home.rows(_SQL["newest"], [list(new_report_ids)] * 2)
-    return tuple(map(_read_verdict, rows))
-
-
-def _read_verdict(row: Sequence[Any]) -> ReleaseVerdict:
-    """Return the verdict of one row of the table.
+    """Read the newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order.
 
     Raises:
-        UserError: its rules were changed by other means than answerkey's, to what are no rules.
+        UserError: the rules of one were changed by other means than answerkey's, to what are no rules.
     """
-    old, new, policy_json, outcome, sentence, rules_json, n_releases, notes, basis = row
-    try:
-        policy = parse_policy(json.loads(policy_json), "verdicts")
-        rules = tuple(RuleOutcome(**rule) for rule in json.loads(rules_json))
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again"
-        ) from error
-    verdict = Verdict(outcome, sentence, rules, n_releases, tuple(notes), basis)
-    return ReleaseVerdict(old, new, policy, verdict)
+    verdicts = []
+    rows = home.rows(_SQL["newest"], [list(new_report_ids)] * 2)
+    for old, new, policy_json, outcome, sentence, rules_json, n_releases, notes, basis in rows:
+        # Somebody may have changed them by other means
+        try:
+            policy = parse_policy(json.loads(policy_json), "verdicts")
+            rules = tuple(RuleOutcome(**rule) for rule in json.loads(rules_json))
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again"
+            ) from error
+        verdict = Verdict(outcome, sentence, rules, n_releases=n_releases, notes=tuple(notes), basis=basis)
+        verdicts.append(ReleaseVerdict(old, new, policy, verdict))
+    return tuple(verdicts)
 
 
 def exit_code(gates: Sequence[ReleaseVerdict], *, asked: bool = False) -> int:
@@ -157,7 +155,8 @@ def junit(gated: ReleaseVerdict, decided_at: datetime, took_s: float, *, allow_i
     `allow_inconclusive`, a rule that too few samples leave open is skipped. Names come from data, and may hold
     anything: characters that XML has no place for become U+FFFD.
     """
-    verdict, rules = gated.verdict, gated.verdict.rules
+    verdict = gated.verdict
+    rules = verdict.rules
     kinds = _TAGS | ({"INCONCLUSIVE": "skipped"} if allow_inconclusive else {})
     tags = [kinds.get(rule.outcome) for rule in rules]
     suite = ElementTree.Element(
@@ -195,4 +194,5 @@ def junit(gated: ReleaseVerdict, decided_at: datetime, took_s: float, *, allow_i
 
 
 def _xml(text: str) -> str:
+    """Return a text with a substitute for what XML cannot hold."""
     return _NOT_XML.sub("\ufffd", text)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import md5
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
     from answerkey.tasks.load.load import Loaded
     from answerkey.tasks.validate.validate import Validation
@@ -102,12 +101,13 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
     from answerkey.tasks.load.sources import called
 
     with home.warehouse.writing() as warehouse:
-        insert_quarantine(warehouse, run_id, loaded.dataset, called(source), validation.quarantine)
+        insert_quarantine(warehouse, run_id, loaded.dataset, source=called(source), file=validation.quarantine)
         warehouse.execute("DELETE FROM validations WHERE run_id = ?", [run_id])
         # All at once: each statement on a lake asks its catalog.
-        names = ("rule", "severity", "release", "success", "n_checked", "n_failed", "message")
-        checks = {name: [getattr(check, name) for check in validation.checks] for name in names}
-        warehouse.execute(_SQL["add_validations"], {"run_id": run_id, "dataset": loaded.dataset, **checks})
+        columns: dict[str, Any] = {"run_id": run_id, "dataset": loaded.dataset}
+        for name in ("rule", "severity", "release", "success", "n_checked", "n_failed", "message"):
+            columns[name] = [getattr(check, name) for check in validation.checks]
+        warehouse.execute(_SQL["add_validations"], columns)
 
 
 def insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, dataset: str, source: str, file: str) -> None:
@@ -139,8 +139,16 @@ def commit(
     calls = collect_calls(home, parts, home.scratch / run_id)
     with home.warehouse.writing(taken_in=parts) as warehouse:
         versions = _versions(warehouse, loaded, accepted)
-        _commit_samples(warehouse, loaded, accepted, source, versions)
-        _commit_answers(warehouse, accepted, versions)
+        _commit_samples(warehouse, loaded, accepted, versions, source=source)
+        # Answers take the place of equal ones
+        answers = {
+            "dataset": versions.dataset,
+            "releases": [release.release for release in versions.releases],
+            "versions": [release.answers_version for release in versions.releases],
+        }
+        warehouse.execute(_SQL["forget_answers"], answers)
+        rows = f"{_SQL['new_answers']}\n{_SQL['answers']}"
+        warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**answers, "accepted": one_file(accepted)})
         commit_measurements(warehouse, home, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)
@@ -155,7 +163,8 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
     samples = {"samples": one_file(loaded.references or accepted)}
     connection.execute(_SQL["new_samples"], samples)
     # Hashed as they come, in order: a text of all of them would have to fit into memory
-    digest, count = md5(usedforsecurity=False), 0
+    digest = md5(usedforsecurity=False)
+    count = 0
     for batch in connection.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
         digest.update("".join(batch.column(0).to_pylist()).encode())
         count += batch.num_rows
@@ -176,7 +185,7 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
 
 
 def _commit_samples(
-    warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str, versions: Committed
+    warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, versions: Committed, *, source: str
 ) -> None:
     """Add the data set, if it is new."""
     key = {"dataset": loaded.dataset, "version": versions.dataset_version}
@@ -186,24 +195,12 @@ def _commit_samples(
     warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": versions.n_samples, "source": without_secrets(source)})
     samples = {"samples": one_file(loaded.references or accepted)}
     warehouse.execute(_SQL["new_samples"], samples)
+    rows = _SQL["samples"]
     if loaded.references:
-        rows, files = _SQL["asked_samples"], {**samples, "accepted": one_file(accepted)}
-    else:
-        rows, files = _SQL["samples"], samples
-    warehouse.execute(f"INSERT INTO samples BY NAME {rows}", {**key, **files})
+        rows = _SQL["asked_samples"]
+        samples["accepted"] = one_file(accepted)
+    warehouse.execute(f"INSERT INTO samples BY NAME {rows}", {**key, **samples})
     warehouse.execute("DROP TABLE new_samples")
-
-
-def _commit_answers(warehouse: duckdb.DuckDBPyConnection, accepted: str, run: Committed) -> None:
-    """Add the answers, in place of equal ones."""
-    versions = {
-        "dataset": run.dataset,
-        "releases": [release.release for release in run.releases],
-        "versions": [release.answers_version for release in run.releases],
-    }
-    warehouse.execute(_SQL["forget_answers"], versions)
-    rows = f"{_SQL['new_answers']}\n{_SQL['answers']}"
-    warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**versions, "accepted": one_file(accepted)})
 
 
 def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str]) -> None:
@@ -235,8 +232,8 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
         try:
             keys = connection.execute("SELECT DISTINCT request_key FROM keys")
             pages = iter(lambda: keys.fetchmany(_CALLS), [])
-            calls = (call for page in pages for call in ledger.calls([key for (key,) in page]))
-            return write_calls(out / "judge_calls.parquet", calls)
+            calls = chain.from_iterable(ledger.calls([key for (key,) in page]) for page in pages)
+            return _write_calls(out / "judge_calls.parquet", calls)
         finally:
             ledger.close()
 
@@ -258,12 +255,16 @@ def _gather_keys(connection: duckdb.DuckDBPyConnection, home: Home, parts: Seque
     return int(count)
 
 
-def write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:
+def _write_calls(file: Path, calls: Iterator[tuple[Any, ...]]) -> str:
     """Write calls, as `Ledger.calls` gives them, to a Parquet file with the columns of `judge_calls`; its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, calls = _calls_schema(), iter(calls)
+    types = {
+        "started_at": pa.timestamp("us", tz="UTC"), "attempt": pa.int64(), "tokens_in": pa.int64(),
+        "tokens_out": pa.int64(), "seconds": pa.float64(), "cost_usd": pa.float64(),
+    }  # fmt: skip
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
     started_at = COLUMNS.index("started_at")
     with pq.ParquetWriter(file, schema) as writer:
         while rows := list(islice(calls, _CALLS)):
@@ -271,16 +272,6 @@ def write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:
             columns[started_at] = [datetime.fromtimestamp(seconds, UTC) for seconds in columns[started_at]]
             writer.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema))
     return str(file)
-
-
-def _calls_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    types = {
-        "started_at": pa.timestamp("us", tz="UTC"), "attempt": pa.int64(), "tokens_in": pa.int64(),
-        "tokens_out": pa.int64(), "seconds": pa.float64(), "cost_usd": pa.float64(),
-    }  # fmt: skip
-    return pa.schema([(name, types.get(name, pa.string())) for name in COLUMNS])
 
 
 def insert_calls(warehouse: duckdb.DuckDBPyConnection, file: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.metrics.answer_correctness import PARTITIONS, AnswerCorrectness
@@ -23,8 +24,8 @@ def fields_of(reports: Sequence[Report], declared: str = "") -> tuple[str, ...]:
     the first.
     """
     names = _names(reports)
-    kept = set(_once(reports, dict.fromkeys([*headlines(reports, declared), *names])))
-    return tuple(name for name in names if name in kept)
+    without_doubles = set(_once(reports, dict.fromkeys([*headlines(reports, declared), *names])))
+    return tuple(name for name in names if name in without_doubles)
 
 
 def headlines(reports: Sequence[Report], declared: str = "") -> tuple[str, ...]:
@@ -33,9 +34,11 @@ def headlines(reports: Sequence[Report], declared: str = "") -> tuple[str, ...]:
     Raises:
         UserError: none of the reports has the field `declared`.
     """
-    first = primary(reports, declared)
-    others = [name for name in _per_metric(reports) if _metric(name) != _metric(first)]
-    return tuple(_once(reports, [first, *others])) if first else ()
+    primary_name = primary(reports, declared)
+    if not primary_name:
+        return ()
+    other_metrics = [name for name in _per_metric(reports) if _metric(name) != _metric(primary_name)]
+    return tuple(_once(reports, [primary_name, *other_metrics]))
 
 
 def primary(reports: Sequence[Report], declared: str = "") -> str:
@@ -54,12 +57,19 @@ def primary(reports: Sequence[Report], declared: str = "") -> str:
         raise UserError(f"{declared}: these reports have {', '.join(names)}{did_you_mean(declared, names)}")
     if declared:
         return declared
-    found = _per_metric(reports)
-    found = [name for name in found if all(name in report.names for report in reports)] or found
-    if LABELLED in found and all(_labelled(report) >= MOST_LABELLED for report in reports):
-        return LABELLED
+    candidates = _per_metric(reports)
+    for report in reports:
+        candidates = [name for name in candidates if name in report.names]
+    candidates = candidates or _per_metric(reports)
+    if LABELLED in candidates:
+        labels = [report.score(LABELLED) for report in reports]
+        if all(score and score.n_scored / score.n_total >= MOST_LABELLED for score in labels):
+            return LABELLED
+    if MATCH in candidates:
+        return MATCH
     # Labels of less than half of the answers come last: their own number rests on few of them.
-    return MATCH if MATCH in found else next((name for name in found if name != LABELLED), (*found, "")[0])
+    candidates.sort(key=lambda name: name == LABELLED)
+    return next(iter(candidates), "")
 
 
 def why_primary(name: str) -> str:
@@ -68,15 +78,17 @@ def why_primary(name: str) -> str:
         LABELLED: "most answers have a human label",
         MATCH: "most answers have no human label, and this judge compares meaning",
     }
-    why = reasons.get(name, "there are neither enough human labels nor meaning_match, and it is the first")
-    return f"No primary field was declared. {name} decides because {why}."
+    reason = reasons.get(name, "there are neither enough human labels nor meaning_match, and it is the first")
+    return f"No primary field was declared. {name} decides because {reason}."
 
 
 def _names(reports: Sequence[Report]) -> list[str]:
-    return list(dict.fromkeys(name for report in reports for name in report.names))
+    """METRIC.FIELD of every number of the reports, each once."""
+    return list(dict.fromkeys(chain.from_iterable(report.names for report in reports)))
 
 
 def _metric(name: str) -> str:
+    """The metric of METRIC.FIELD."""
     return name.partition(".")[0]
 
 
@@ -92,32 +104,23 @@ def _per_metric(reports: Sequence[Report]) -> list[str]:
     return chosen
 
 
-def _labelled(report: Report) -> float:
-    """The share of the answers that have a human label."""
-    score = report.score(LABELLED)
-    return score.n_scored / score.n_total if score else 0.0
-
-
-def _once(reports: Sequence[Report], names: Iterable[str]) -> Iterator[str]:
+def _once(reports: Sequence[Report], names: Iterable[str]) -> list[str]:
     """`names` without those that are another one, further up, by a second name."""
-    shown: list[str] = []
+    twins = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTITIONS.items()}
+    twins |= {name: twin for twin, name in twins.items()}
+    unique: list[str] = []
     for name in names:
-        if not any(_same(reports, name, other) for other in shown):
-            shown.append(name)
-            yield name
+        twin = twins.get(name, "")
+        if twin not in unique or not all(_equal(report.score(name), report.score(twin)) for report in reports):
+            unique.append(name)
+    return unique
 
 
-def _same(reports: Sequence[Report], one: str, other: str) -> bool:
-    parts = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTITIONS.items()}
-    if parts.get(one) != other and parts.get(other) != one:
-        return False
-    return all(_equal(report.score(one), report.score(other)) for report in reports)
-
-
-def _equal(one: Score | None, other: Score | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    if one.mean is None or other.mean is None:
+def _equal(score: Score | None, twin: Score | None) -> bool:
+    """Whether two numbers of a report are the same."""
+    if score is None or twin is None:
+        return score is twin
+    if score.mean is None or twin.mean is None:
         return False
     # The number of a part is a maximum over the references, so its mean is larger as soon as one sample differs.
-    return one.n_scored == other.n_scored and math.isclose(one.mean, other.mean, rel_tol=0, abs_tol=_TOLERANCE)
+    return score.n_scored == twin.n_scored and math.isclose(score.mean, twin.mean, rel_tol=0, abs_tol=_TOLERANCE)

@@ -47,19 +47,30 @@ class Judged:
     @property
     def judge(self) -> str:
         """The judges, as the signature names them."""
-        parts = (part.partition(":") for part in self.measurement.signature.split("|"))
-        return next((value for name, _, value in parts if name == "judge"), "")
+        for part in self.measurement.signature.split("|"):
+            name, _, judges = part.partition(":")
+            if name == "judge":
+                return judges
+        return ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        found = self.measurement
+        measurement = self.measurement
         return {
-            "answer_of": self.answer_of, "report": self.report, "repeat": self.repeat, "metric": found.metric,
-            "judge": self.judge, "status": found.status, "values": dict(found.values), "reason": found.reason,
-            "details": dict(found.details), "cost_usd": found.usage.cost_usd,
-            "from_ledger": found.from_ledger, "signature": found.signature,
-            "asked": [asdict(one) for one in self.asked],
-        }  # fmt: skip
+            "answer_of": self.answer_of,
+            "report": self.report,
+            "repeat": self.repeat,
+            "metric": measurement.metric,
+            "judge": self.judge,
+            "status": measurement.status,
+            "values": dict(measurement.values),
+            "reason": measurement.reason,
+            "details": dict(measurement.details),
+            "cost_usd": measurement.usage.cost_usd,
+            "from_ledger": measurement.from_ledger,
+            "signature": measurement.signature,
+            "asked": [asdict(request) for request in self.asked],
+        }
 
 
 def judged_rows(home: Home, sample_id: str, names: Sequence[str] = (), dataset: str = "") -> list[Judged]:
@@ -73,64 +84,84 @@ def judged_rows(home: Home, sample_id: str, names: Sequence[str] = (), dataset: 
         UserError: there is no such report or sample, or it is not clear which is meant.
         LedgerError: the ledger cannot be read.
     """
-    reports = [report_named(home, name, dataset) for name in names] or _newest(home, sample_id, dataset)
+    reports = [report_named(home, name, dataset) for name in names]
+    if not names:
+        newest = home.rows(_SQL["newest"], {"sample": sample_id, "dataset": dataset})
+        datasets = sorted({name for _, name in newest})
+        if not newest:
+            on_dataset = f" on {dataset}" if dataset else ""
+            raise UserError(f"{sample_id}: no report{on_dataset} in {home} has a sample with this id")
+        if len(datasets) > 1:
+            raise UserError(f"{sample_id}: a sample of {', '.join(datasets)}; name one with --dataset")
+        reports = [report_id for report_id, _ in newest]
     rows = home.rows(_SQL["judged"], {"reports": reports, "sample": sample_id})
     if not rows:
         raise UserError(f"{sample_id}: no sample of {', '.join(reports)} has this id; the page shows the ids")
-    made = {report.report_id: report for report in read_reports(home, list({row[10] for row in rows}))}
-    found = []
+
+    # The measurements of judges, from whichever report has them, with what was asked for each
+    report_by_id = {report.report_id: report for report in read_reports(home, list({row[10] for row in rows}))}
+    judged = []
     with ledger_calls(home.ledger) as ledger:
         calls = partial(_calls, home, ledger)
         for row in rows:
-            report = made[row[10]]
+            report = report_by_id[row[10]]
             if report.kind(row[11]) == "judge":
-                found.append(_judged(home, sample_id, row, report, calls))
-    return found
-
-
-def _newest(home: Home, sample_id: str, dataset: str) -> list[str]:
-    rows = home.rows(_SQL["newest"], {"sample": sample_id, "dataset": dataset})
-    datasets = sorted({name for _, name in rows})
-    if not rows:
-        raise UserError(f"{sample_id}: no report{f' on {dataset}' * bool(dataset)} in {home} has a sample with this id")
-    if len(datasets) > 1:
-        raise UserError(f"{sample_id}: a sample of {', '.join(datasets)}; name one with --dataset")
-    return [report_id for report_id, _ in rows]
+                judged.append(_judged(home, sample_id, row, report=report, calls=calls))
+    return judged
 
 
 def _calls(home: Home, ledger: Calls, keys: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """The calls for requests: from the ledger, or where it has none, as reports keep them."""
-    if found := ledger(keys):
-        return found
+    if calls := ledger(keys):
+        return calls
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(_SQL["calls"], {"keys": list(keys)})
         names = [column[0] for column in rows.description or ()]
         return [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
 
 
-def _judged(home: Home, sample_id: str, row: tuple[Any, ...], report: Report, calls: Calls) -> Judged:
-    answer_of, repeat, _, question, references, answer, facts, context, wrong, columns, _, name, *rest = row
-    signature, status, values, reason, details, seconds, tokens_in, tokens_out, cost, from_ledger, requests = rest
+def _judged(home: Home, sample_id: str, row: tuple[Any, ...], *, report: Report, calls: Calls) -> Judged:
+    """What a row of the statement `judged` says."""
+    answer_of, repeat, _, question, references, answer, facts, context, incorrect, columns, _, name, *measured = row
+    signature, status, values, reason, details, seconds, tokens_in, tokens_out, cost, from_ledger, requests = measured
     sample = Sample(
-        sample_id, answer, references or (), question, facts or (), context=context or (),
-        incorrect_references=wrong or (), columns=dict(columns or ()),
-    )  # fmt: skip
-    usage = Usage(seconds, tokens_in, tokens_out, cost)
-    outcome = _outcome(status, dict(values or ()), reason, json.loads(details or "{}"))
-    found = Measurement(sample_id, name, signature, outcome, usage, bool(from_ledger), tuple(requests or ()))
+        sample_id,
+        answer,
+        references or (),
+        question,
+        facts=facts or (),
+        context=context or (),
+        incorrect_references=incorrect or (),
+        columns=dict(columns or ()),
+    )
+    outcome: Outcome
+    if status == "scored":
+        outcome = Scored(dict(values or ()), reason, json.loads(details or "{}"))
+    elif status == "failed":
+        code, _, message = (reason or "").partition(": ")
+        outcome = Failed(code, message)
+    else:
+        outcome = Undefined(reason or "") if status == "undefined" else Skipped(reason or "")
+    measurement = Measurement(
+        sample_id,
+        name,
+        signature,
+        outcome,
+        usage=Usage(seconds, tokens_in, tokens_out, cost),
+        from_ledger=bool(from_ledger),
+        requests=tuple(requests or ()),
+    )
     spec = report.manifest.get("metrics", {}).get(name, {}).get("spec", name)
     metric = _metric(home, report, spec, sample)
-    asked = asked_about(metric, sample, found.requests, calls)
-    return Judged(answer_of, report.report_id, repeat, sample, metric, found, tuple(asked))
-
-
-def _outcome(status: str, values: Mapping[str, float], reason: str | None, details: Mapping[str, Any]) -> Outcome:
-    if status == "scored":
-        return Scored(values, reason, details)
-    if status == "failed":
-        code, _, message = (reason or "").partition(": ")
-        return Failed(code, message)
-    return Undefined(reason or "") if status == "undefined" else Skipped(reason or "")
+    return Judged(
+        answer_of=answer_of,
+        report=report.report_id,
+        repeat=repeat,
+        sample=sample,
+        metric=metric,
+        measurement=measurement,
+        asked=tuple(asked_about(metric, sample, measurement.requests, calls)),
+    )
 
 
 def _metric(home: Home, report: Report, spec: str, sample: Sample) -> JudgeMetric | None:
@@ -138,20 +169,21 @@ def _metric(home: Home, report: Report, spec: str, sample: Sample) -> JudgeMetri
 
     Code of users is not imported: whoever looks at a page has not asked for it.
     """
-    asked, judging = report.manifest.get("judge"), report.manifest["parameters"].get("judging")
-    if is_code(spec) or asked is None or judging is None:
+    judge_note = report.manifest.get("judge")
+    judging = report.manifest["parameters"].get("judging")
+    if is_code(spec) or judge_note is None or judging is None:
         return None
     spec = with_content(spec, report.manifest.get("rubrics", {}))
     options = {name: judging[name] for name in JudgeOptions.model_fields if name in judging}
     try:
         # The labels, since the judges may have been named by the environment of the run.
-        judge = JudgeOptions(**{**options, "judges": asked["judges"], "api_base": ""})
+        judge = JudgeOptions(**{**options, "judges": judge_note["judges"], "api_base": ""})
         [metric] = create([spec], {"judge": judge, "access": Access(ledger=home.ledger)})
     except UserError:
         return None
     if isinstance(metric, Preference):
         baseline = report.manifest["parameters"]["baseline"]
-        about = {"run": report.run_id, "baseline": baseline, "sample": sample.sample_id}
-        answers = home.rows(_SQL["baseline"], about)
+        parameters = {"run": report.run_id, "baseline": baseline, "sample": sample.sample_id}
+        answers = home.rows(_SQL["baseline"], parameters)
         return replace(metric, baseline_answers={sample.sample_id: answers[0][0]}) if answers else None
     return metric if isinstance(metric, JudgeMetric) else None

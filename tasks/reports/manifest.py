@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeO
 from answerkey.metrics_core.judges.rubric import ENDINGS, RubricMetric
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, existing_ledger
-from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.load.remote import kept_parameters
@@ -34,9 +34,11 @@ SEED = 20_240_101
 _CODE = (".py", ".sql")
 _PAGE = 500
 """Requests that are looked up at once."""
-_MOST_REASONS = 3
-_UNIFORM_FEWEST, _UNIFORM_SHARE = 100, 0.98
-"""Long answers, and the share of them with the same score, from which on a judge is named as uniform."""
+_MAX_REASONS = 3
+_MIN_UNIFORM = 100
+"""Long answers from which on a judge may be named as uniform."""
+_UNIFORM_SHARE = 0.98
+"""The share of them with the same score from which on it is."""
 
 LIBRARIES = (
     "duckdb", "sacrebleu", "rapidfuzz", "regex", "numpy", "scipy", "sentence-transformers", "torch",
@@ -63,6 +65,17 @@ def manifest(
     Raises:
         LedgerError: the ledger cannot be read.
     """
+    # What a report must know of a metric to be read where the metric's code is not
+    metrics = {
+        metric.name: {
+            "spec": metric.spec,
+            "kind": metric.kind,
+            "summary": metric.described(),
+            "fields": [field.as_dict() for field in metric.fields],
+            "headline": metric.headline,
+        }
+        for metric in plan.metrics
+    }
     content = {
         "run_id": run_id,
         "parameters": kept_parameters(parameters),
@@ -72,13 +85,12 @@ def manifest(
             "quarantined": validation.n_quarantined,
         },
         "signatures": {metric.name: metric.signature for metric in plan.metrics},
-        "metrics": {metric.name: _declared(metric) for metric in plan.metrics},
+        "metrics": metrics,
         "seed": SEED,
         "versions": versions(),
-        "code": code_revision(),
-        "aggregation": aggregation_revision(),
+        **_revisions(),
         "notes": list(loaded.notes),
-        "sources": {name: dict(about) for name, about in loaded.contents.items()},
+        "sources": {name: dict(source) for name, source in loaded.contents.items()},
         **({"expectations": validation.expectations} if validation.expectations else {}),
         # The rubrics that judges went by, wherever their files are by now.
         "rubrics": {
@@ -87,27 +99,21 @@ def manifest(
             if isinstance(metric, RubricMetric) and metric.target.endswith(ENDINGS)
         },
     }
-    asked = any(metric.kind == "judge" for metric in plan.metrics)
-    return content | ({"judge": _judge(judge, access) | _checked(plan)} if asked else {})
-
-
-def _declared(metric: Metric) -> dict[str, Any]:
-    """What a report must know of a metric to be read where the metric's code is not."""
-    return {
-        "spec": metric.spec,
-        "kind": metric.kind,
-        "summary": metric.described(),
-        "fields": [field.as_dict() for field in metric.fields],
-        "headline": metric.headline,
-    }
+    if any(metric.kind == "judge" for metric in plan.metrics):
+        content["judge"] = _judge(judge, access) | _checked(plan)
+    return content
 
 
 def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
+    """Which judges there were, and what the run has spent on them."""
     from answerkey.metrics_core.offline_judge.matcher import about
 
     spent = spent_by(access)
     # No index leads to the calls of a run: they are looked for only where there are some.
-    by_judge = spent_by_judge(access) if spent.calls else []
+    by_judge = []
+    if spent.calls:
+        with existing_ledger(access.ledger) as ledger:
+            by_judge = [asdict(judge_spent) for judge_spent in ledger.spent_by_judge(access.run)]
     return {
         "judges": list(options.labels),
         **({"about": about()} if options.offline or options.cascade else {}),
@@ -118,7 +124,7 @@ def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
         # A sum that leaves calls out would look like the price of all of them.
         "cost_usd": None if spent.unpriced else spent.cost_usd,
         "unpriced": spent.unpriced,
-        **({"by_judge": [asdict(one) for one in by_judge]} if by_judge else {}),
+        **({"by_judge": by_judge} if by_judge else {}),
         "max_calls": options.max_calls or None,
         "max_cost_usd": options.max_cost_usd or None,
         **({"max_cost_total_usd": options.max_cost_total_usd} if options.max_cost_total_usd else {}),
@@ -136,7 +142,7 @@ def _checked(plan: Plan) -> dict[str, Any]:
     todo = dict(plan.n_todo)
     checks = {check.metric: check for check in plan.checks}
     counts: dict[str, Any] = {}
-    wrong: dict[str, list[str]] = {}
+    wrong_verdicts: dict[str, list[str]] = {}
     unchecked: dict[str, list[str]] = {}
     for metric in plan.metrics:
         if not isinstance(metric, JudgeMetric) or metric.judge.offline or not todo[metric.name]:
@@ -144,11 +150,11 @@ def _checked(plan: Plan) -> dict[str, Any]:
         check = checks.get(metric.name)
         counts[metric.name] = check.counts() if check else {}
         if check and (lines := wrong_replies(check, of_data=False)):
-            wrong[metric.name] = lines
+            wrong_verdicts[metric.name] = lines
         if isinstance(metric, RubricMetric) and len(metric.rubric.criteria) > 1:
             unchecked[metric.name] = [criterion.field for criterion in metric.rubric.criteria[1:]]
     changed = {metric: [*check.changed] for metric, check in checks.items() if check.changed}
-    notes = {"check": counts, "wrong": wrong, "changed": changed, "unchecked": unchecked}
+    notes = {"check": counts, "wrong": wrong_verdicts, "changed": changed, "unchecked": unchecked}
     return {name: note for name, note in notes.items() if note}
 
 
@@ -170,20 +176,20 @@ def check_notes(manifest: Mapping[str, Any]) -> list[str]:
         lines += [f"{metric}: {line}" for line in noted(manifest, "changed").get(metric, ())]
         answered = {judge: counts for judge, counts in by_judge.items() if counts}
         for judge, counts in answered.items():
-            shares = [f"of {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in counts]
+            shares = []
+            for low, high, n, n_right in counts:
+                share = f"of {in_words(low, high)}: {n_right} of {n}"
+                if interval := clopper_pearson(n_right, n):
+                    share += f" ({100 * interval.low:.0f} to {100 * interval.high:.0f} %)"
+                shares.append(share)
             lines.append(f"{metric}: {judge} was right on known answers {'; '.join(shares)}")
         lines += [f"{metric}: wrong on {line}" for line in noted(manifest, "wrong").get(metric, ())]
-        others = noted(manifest, "unchecked").get(metric)
+        unchecked = noted(manifest, "unchecked").get(metric)
         if not answered:
             lines.append(f"{metric}: the judge was not checked")
-        elif others:
-            lines.append(f"{metric}: the judge was checked by the first criterion, not by {', '.join(others)}")
+        elif unchecked:
+            lines.append(f"{metric}: the judge was checked by the first criterion, not by {', '.join(unchecked)}")
     return lines
-
-
-def _share(right: int, n: int) -> str:
-    interval = clopper_pearson(right, n)
-    return f" ({100 * interval.low:.0f} to {100 * interval.high:.0f} %)" if interval else ""
 
 
 def spent_by(access: Access) -> Spent:
@@ -194,16 +200,6 @@ def spent_by(access: Access) -> Spent:
     """
     with existing_ledger(access.ledger) as ledger:
         return ledger.spent(access.run)
-
-
-def spent_by_judge(access: Access) -> list[JudgeSpent]:
-    """What the run has spent so far on each judge, as its ledger has it.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    with existing_ledger(access.ledger) as ledger:
-        return ledger.spent_by_judge(access.run)
 
 
 def spent_on(access: Access, keys: Sequence[str]) -> Iterator[JudgeSpent]:
@@ -219,12 +215,13 @@ def spent_on(access: Access, keys: Sequence[str]) -> Iterator[JudgeSpent]:
 
 def versions() -> dict[str, str]:
     """Versions of answerkey, Python and the libraries that a number may depend on."""
-    found = {"answerkey": _version("answerkey"), "python": platform.python_version()}
-    return found | {name: _version(name) for name in LIBRARIES}
+    python = {"answerkey": _version("answerkey"), "python": platform.python_version()}
+    return python | {name: _version(name) for name in LIBRARIES}
 
 
 @cache
 def _version(name: str) -> str:
+    """The version of a library."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -232,22 +229,21 @@ def _version(name: str) -> str:
 
 
 @cache
-def code_revision() -> str:
-    """A hash of the scoring code with the statistics, `metrics_core`: tells two working copies of a version apart."""
-    folder = Path(answerkey.metrics_core.__file__).parent
-    return _hash_of(folder, folder.rglob("*.py"))
-
-
-@cache
-def aggregation_revision() -> str:
-    """A hash of the code that makes numbers of reports, comparisons and verdicts out of scores."""
-    folder = Path(answerkey.tasks.__file__).parent
-    steps = ("reports", "compare", "gate")
-    return _hash_of(folder, (file for step in steps for file in (folder / step).iterdir() if file.suffix in _CODE))
-
-
-def _hash_of(folder: Path, files: Iterable[Path]) -> str:
-    return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in sorted(files)])[:12]
+def _revisions() -> dict[str, str]:
+    """Hashes of the scoring code with the statistics (`code`), which tell two working copies of a version apart, and of
+    the code that makes numbers of reports, comparisons and verdicts out of scores (`aggregation`)."""
+    core = Path(answerkey.metrics_core.__file__).parent
+    tasks = Path(answerkey.tasks.__file__).parent
+    steps = chain.from_iterable((tasks / step).iterdir() for step in ("reports", "compare", "gate"))
+    files_by_name = {
+        "code": (core, core.rglob("*.py")),
+        "aggregation": (tasks, [file for file in steps if file.suffix in _CODE]),
+    }
+    hashes = {}
+    for name, (folder, files) in files_by_name.items():
+        texts = [[str(file.relative_to(folder)), file.read_text(encoding="utf-8")] for file in sorted(files)]
+        hashes[name] = content_hash(texts)[:12]
+    return hashes
 
 
 def saved(manifest: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
@@ -257,9 +253,9 @@ def saved(manifest: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
     judge = manifest.get("judge") or {}
     if "decided" not in judge:
         return None
-    decided = sum((Counter(counts) for counts in judge["decided"].values()), Counter[str]())
+    decisions = sum((Counter(counts) for counts in judge["decided"].values()), Counter[str]())
     calls = sum(judge["saved"].values()) * len(judge["judges"]) * judge["repeats"]
-    return decided["offline"], decided[SAME] + decided[OTHER], decided[OTHER], calls
+    return decisions["offline"], decisions[SAME] + decisions[OTHER], decisions[OTHER], calls
 
 
 def named(manifest: Mapping[str, Any]) -> str:
@@ -275,15 +271,15 @@ def depth_warnings(manifest: Mapping[str, Any], metrics: Sequence[str] | None = 
     Args:
         metrics: those that are looked at; by default all.
     """
-    alike: dict[str, list[str]] = {}
+    metrics_by_sentence: dict[str, list[str]] = {}
     for metric, counts in noted(manifest, "out_of_depth").items():
         if metrics is not None and metric not in metrics:
             continue
-        why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
+        reasons = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
         n = sum(counts["why"].values())
-        sentence = f"{n:,} of {counts['of']:,} answers are outside the offline judge's training data: {why}"
-        alike.setdefault(sentence, []).append(metric)
-    return [f"{', '.join(metrics)}: {sentence}" for sentence, metrics in alike.items()]
+        sentence = f"{n:,} of {counts['of']:,} answers are outside the offline judge's training data: {reasons}"
+        metrics_by_sentence.setdefault(sentence, []).append(metric)
+    return [f"{', '.join(metrics)}: {sentence}" for sentence, metrics in metrics_by_sentence.items()]
 
 
 def fallback_warnings(manifest: Mapping[str, Any]) -> list[str]:
@@ -293,11 +289,12 @@ def fallback_warnings(manifest: Mapping[str, Any]) -> list[str]:
     >>> fallback_warnings({"judge": {"fallbacks": {"meaning_match": noted}}})
     ['meaning_match: 75 of 300 answers were judged by the fallback openai/b']
     """
-    return [
-        f"{metric}: {', '.join(f'{n:,}' for n in found['by'].values())} of {found['of']:,} answers were judged by the "
-        f"fallback {', '.join(found['by'])}"
-        for metric, found in noted(manifest, "fallbacks").items()
-    ]
+    lines = []
+    for metric, note in noted(manifest, "fallbacks").items():
+        counts = ", ".join(f"{n:,}" for n in note["by"].values())
+        fallbacks = ", ".join(note["by"])
+        lines.append(f"{metric}: {counts} of {note['of']:,} answers were judged by the fallback {fallbacks}")
+    return lines
 
 
 def uniform_warnings(manifest: Mapping[str, Any]) -> list[str]:
@@ -310,17 +307,17 @@ def uniform_warnings(manifest: Mapping[str, Any]) -> list[str]:
     'meaning_match: the judge gave 1.000 to 499 of the 500 answers of 200 characters or m'
     """
     return [
-        f"{metric}: the judge gave {found['value']:.3f} to {found['same']:,} of the {found['of']:,} answers of "
-        f"{found['characters']:,} characters or more; it may not tell them apart, so label some of them by hand"
-        for metric, found in noted(manifest, "uniform").items()
-        if found["of"] >= _UNIFORM_FEWEST and found["same"] >= _UNIFORM_SHARE * found["of"]
+        f"{metric}: the judge gave {note['value']:.3f} to {note['same']:,} of the {note['of']:,} answers of "
+        f"{note['characters']:,} characters or more; it may not tell them apart, so label some of them by hand"
+        for metric, note in noted(manifest, "uniform").items()
+        if note["of"] >= _MIN_UNIFORM and note["same"] >= _UNIFORM_SHARE * note["of"]
     ]
 
 
-def noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
-    """What a report's manifest has noted about its judges under this name, by metric."""
-    found: Mapping[str, Any] = (manifest.get("judge") or {}).get(what) or {}
-    return found
+def noted(manifest: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """What a report's manifest has noted about its judges under this key, by metric."""
+    notes: Mapping[str, Any] = (manifest.get("judge") or {}).get(key) or {}
+    return notes
 
 
 def judge_warnings(manifest: Mapping[str, Any], depth_of: Sequence[str] | None = None) -> list[str]:
@@ -358,24 +355,29 @@ def changed_models(old: Mapping[str, Any], new: Mapping[str, Any], metrics: Sequ
     >>> changed_models(before, after, ["meaning_match"])
     ['meaning_match: for the judge openai/m, m-2026-05 answered before and m-2026-08 does now']
     """
-    lines, earlier = [], noted(old, "answered")
+    lines = []
+    old_replies = noted(old, "answered")
     for metric, judges in noted(new, "answered").items():
         for judge, replies in judges.items():
-            before = earlier.get(metric, {}).get(judge)
-            if metric not in metrics or before is None:
+            previous = old_replies.get(metric, {}).get(judge)
+            if metric not in metrics or previous is None:
                 continue
-            models, fingerprints = ((set(before[kind]), set(replies[kind])) for kind in ("models", "fingerprints"))
+            models, fingerprints = ((set(previous[kind]), set(replies[kind])) for kind in ("models", "fingerprints"))
             if all(models) and models[0] != models[1]:
-                was, now = (", ".join(sorted(names)) for names in models)
-                lines.append(f"{metric}: for the judge {judge}, {was} answered before and {now} does now")
+                old_names, new_names = (", ".join(sorted(names)) for names in models)
+                lines.append(f"{metric}: for the judge {judge}, {old_names} answered before and {new_names} does now")
             elif all(fingerprints) and not fingerprints[0] & fingerprints[1]:
-                was, now = (", ".join(sorted(names)) for names in fingerprints)
-                lines.append(f"{metric}: the configuration behind the judge {judge} was {was}, and is {now} now")
+                old_names, new_names = (", ".join(sorted(names)) for names in fingerprints)
+                lines.append(
+                    f"{metric}: the configuration behind the judge {judge} was {old_names}, and is {new_names} now"
+                )
     return lines
 
 
 def most_frequent(reasons: Sequence[tuple[str, int]]) -> str:
     """The first few reasons with their numbers of rows, and how many rows have others."""
-    first = [f"{n:,} {why}" for why, n in reasons[:_MOST_REASONS]]
-    rest = sum(n for _, n in reasons[_MOST_REASONS:])
-    return ", ".join([*first, *([f"{rest:,} for other reasons"] if rest else [])])
+    phrases = [f"{n:,} {reason}" for reason, n in reasons[:_MAX_REASONS]]
+    n_others = sum(n for _, n in reasons[_MAX_REASONS:])
+    if n_others:
+        phrases.append(f"{n_others:,} for other reasons")
+    return ", ".join(phrases)

@@ -96,13 +96,13 @@ class Report:
         Reports keep it themselves, since the code of a metric may be gone; those of the first version did not, and
         had metrics of this package only.
         """
-        known = METRICS[name]() if name in METRICS else None
+        metric = METRICS[name]() if name in METRICS else None
         if note := self.manifest.get("metrics", {}).get(name):
             fields = tuple(Field.from_dict(field) for field in note["fields"])
             # Scores of other tools do not name a headline
-            headline = note.get("headline") or (known.headline if known else fields[0].name)
+            headline = note.get("headline") or (metric.headline if metric else fields[0].name)
             return MetricNote(note["kind"], note["summary"], fields, headline)
-        return MetricNote(known.kind, known.described(), known.fields, known.headline) if known else None
+        return MetricNote(metric.kind, metric.described(), metric.fields, metric.headline) if metric else None
 
     def kind(self, metric: str) -> str:
         """The kind of a metric; empty for one that is not a metric of the report."""
@@ -113,7 +113,7 @@ class Report:
         """Whether less of METRIC.FIELD `name` is better, as of a latency."""
         metric, _, field = name.partition(".")
         note = self.metric(metric)
-        return note is not None and any(known.name == field and known.lower_is_better for known in note.fields)
+        return note is not None and field in [each.name for each in note.fields if each.lower_is_better]
 
     def range(self, name: str) -> tuple[float, float]:
         """The lowest and highest possible value of METRIC.FIELD `name`; of a field that is not known, the widest of its
@@ -122,8 +122,8 @@ class Report:
         note = self.metric(metric)
         if note is None:
             return 0.0, 1.0
-        fields = [known for known in note.fields if known.name == field] or note.fields
-        return min(known.low for known in fields), max(known.high for known in fields)
+        fields = [each for each in note.fields if each.name == field] or note.fields
+        return min(each.low for each in fields), max(each.high for each in fields)
 
     @property
     def overall(self) -> tuple[Score, ...]:
@@ -221,7 +221,7 @@ def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home
     manifest = json.loads(content)
 
     # In the order in which the metrics were named
-    order = {metric: place for place, metric in enumerate(manifest["signatures"])}
+    order = {metric: position for position, metric in enumerate(manifest["signatures"])}
     scores = [Score(*row) for row in warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()]
     scores.sort(key=lambda score: order.get(score.metric, len(order)))
 
@@ -229,9 +229,21 @@ def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home
     checks = warehouse.execute(_SQL["checks"], run).fetchall()
     quarantined = warehouse.execute(_SQL["quarantined"], run).fetchall()
     return Report(
-        report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
-        manifest, tuple(scores), tuple(checks), tuple(quarantined),
-    )  # fmt: skip
+        report_id=report_id,
+        dataset=dataset,
+        dataset_version=dataset_version,
+        release=release,
+        version=version,
+        created_at=created_at,
+        status=status,
+        message=message,
+        answers_version=answers_version,
+        run_id=run_id,
+        manifest=manifest,
+        scores=tuple(scores),
+        checks=tuple(checks),
+        quarantined=tuple(quarantined),
+    )
 
 
 def report_named(home: Home, name: str, dataset: str = "", fields: Collection[str] = ()) -> str:
@@ -251,20 +263,17 @@ def report_named(home: Home, name: str, dataset: str = "", fields: Collection[st
         return str(rows[-1][0])
     datasets = sorted({str(row[1]) for row in rows})
     if not rows:
+        # The report, the release or DATASET/RELEASE that resembles the name most
+        names = []
+        for report_id, *_ in list_reports(home):
+            names += [report_id, report_id.rpartition("/")[0], *report_id.split("/")[1:-1]]
+        matches = difflib.get_close_matches(name, dict.fromkeys(names), n=1)
+        hint = f"did you mean {matches[0]}?" if matches else "`answerkey report --list` shows them"
         on_dataset = f" on {dataset}" if dataset else ""
-        raise UserError(f"{name}: no such report or release{on_dataset} in {home}; {_hint(home, name)}")
+        raise UserError(f"{name}: no such report or release{on_dataset} in {home}; {hint}")
     if len(datasets) > 1:
         raise UserError(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
     return str(rows[-1][0])
-
-
-def _hint(home: Home, name: str) -> str:
-    """Name the report, the release or DATASET/RELEASE that resembles `name` most; or say how to list them."""
-    names = []
-    for report_id, *_ in list_reports(home, ""):
-        names += [report_id, report_id.rpartition("/")[0], *report_id.split("/")[1:-1]]
-    matches = difflib.get_close_matches(name, dict.fromkeys(names), n=1)
-    return f"did you mean {matches[0]}?" if matches else "`answerkey report --list` shows them"
 
 
 def pair_named(home: Home, old: str, new: str, dataset: str = "", fields: Collection[str] = ()) -> tuple[str, str]:

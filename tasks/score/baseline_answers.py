@@ -51,8 +51,11 @@ def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: st
             f"{baseline}: no answers of it in this source, and `preference` shows a judge both; evaluate both releases "
             "in one run, from one source"
         )
-    against = content_hash(answers)[:12]
-    return [
-        replace(metric, baseline_answers=dict(pairs), against=against) if isinstance(metric, Preference) else metric
-        for metric in metrics
-    ]
+    answers_hash = content_hash(answers)[:12]
+    with_answers: list[Metric] = []
+    for metric in metrics:
+        if isinstance(metric, Preference):
+            with_answers.append(replace(metric, baseline_answers=dict(pairs), against=answers_hash))
+        else:
+            with_answers.append(metric)
+    return with_answers

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.server import on_server
@@ -19,8 +19,14 @@ from answerkey.tasks.server import on_server
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-JUDGE, JUDGE_BASE, JUDGE_KEY = "ANSWERKEY_JUDGE", "ANSWERKEY_JUDGE_BASE", "ANSWERKEY_JUDGE_KEY"
-VARIABLE, VARIABLE_BASE, SECRET = "answerkey_judge", "answerkey_judge_base", "answerkey-judge-key"
+JUDGE = "ANSWERKEY_JUDGE"
+JUDGE_BASE = "ANSWERKEY_JUDGE_BASE"
+JUDGE_KEY = "ANSWERKEY_JUDGE_KEY"
+"""Variables of the environment."""
+VARIABLE = "answerkey_judge"
+VARIABLE_BASE = "answerkey_judge_base"
+SECRET = "answerkey-judge-key"
+"""Variables and a secret block of Prefect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class KeyPlaces:
 JUDGES = KeyPlaces("the judge", JUDGE_KEY, SECRET)
 MODEL = KeyPlaces("the model", "ANSWERKEY_MODEL_KEY", "answerkey-model-key")
 
-_PLACE = re.compile(r"env:\w+|(secret|variable):[\w-]+")
+_KEY_LOCATION = re.compile(r"env:\w+|(secret|variable):[\w-]+")
 
 
 def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str]:
@@ -48,14 +54,19 @@ def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str
     Raises:
         UserError: a Prefect variable is neither a text nor a list of texts.
     """
-    named = _names(list(judges)) or _names(os.environ.get(JUDGE)) or _names(_variable(VARIABLE))
+    judge_names = _names(list(judges)) or _names(os.environ.get(JUDGE)) or _names(_variable(VARIABLE))
     bases = _names([api_base]) or _names([os.environ.get(JUDGE_BASE, "")])
-    if named and not bases:
+    if judge_names and not bases:
         bases = _names(_variable(VARIABLE_BASE))
-    return named, bases[0] if bases else ""
+    return judge_names, bases[0] if bases else ""
 
 
 def _names(value: Any) -> tuple[str, ...]:
+    """The names in a list, or in a text with commas.
+
+    Raises:
+        UserError: it is neither.
+    """
     parts = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise UserError(
@@ -65,12 +76,13 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
-def key(key_from: str, of: KeyPlaces = JUDGES) -> str | None:
+def key(key_from: str, places: KeyPlaces = JUDGES) -> str | None:
     """The key of the judges, or of the model under test.
 
     Args:
-        key_from: empty for the variable of `of` in the environment (`ANSWERKEY_JUDGE_KEY`), else its Prefect secret
-            block (`answerkey-judge-key`); or the one place to look: `env:NAME`, `secret:BLOCK`, `variable:NAME`.
+        key_from: empty for the variable of `places` in the environment (`ANSWERKEY_JUDGE_KEY`), else their Prefect
+            secret block (`answerkey-judge-key`); or the one place to look: `env:NAME`, `secret:BLOCK`,
+            `variable:NAME`.
 
     Returns:
         None if `key_from` is empty and neither place has one: providers have variables of their own.
@@ -79,35 +91,44 @@ def key(key_from: str, of: KeyPlaces = JUDGES) -> str | None:
         UserError: `key_from` is malformed, or there is no key in that place.
     """
     if not key_from:
-        return _environment(of.variable) or (_secret(of.block) if on_server() else None)
-    if not _PLACE.fullmatch(key_from):
+        return _environment(places.variable) or (_secret(places.block) if on_server() else None)
+    if not _KEY_LOCATION.fullmatch(key_from):
         # Not repeated: it may be the key itself.
         raise UserError(
-            f"the location of {of.owner}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself "
-            f"belongs only there (or in the environment variable {of.variable})"
+            f"the location of {places.owner}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself "
+            f"belongs only there (or in the environment variable {places.variable})"
         )
     kind, _, name = key_from.partition(":")
+    key_text = None
     if kind == "env":
-        return _environment(name) or _not_there(of, key_from, f"export {name}=... where the run starts")
-    if not on_server():
-        _not_there(of, key_from, "there is no Prefect server: set PREFECT_API_URL, or use env:NAME")
-    if kind == "secret":
-        return _secret(name) or _not_there(of, key_from, f"save a Secret block called {name} in Prefect")
-    value = _variable(name)
-    text = value.strip() if isinstance(value, str) else None
-    return text or _not_there(of, key_from, f"set it with `prefect variable set {name} ...`")
-
-
-def _not_there(of: KeyPlaces, key_from: str, remedy: str) -> NoReturn:
-    raise UserError(f"{of.owner}'s key is not in {key_from}: {remedy}")
+        key_text = _environment(name)
+        remedy = f"export {name}=... where the run starts"
+    elif not on_server():
+        remedy = "there is no Prefect server: set PREFECT_API_URL, or use env:NAME"
+    elif kind == "secret":
+        key_text = _secret(name)
+        remedy = f"save a Secret block called {name} in Prefect"
+    else:
+        value = _variable(name)
+        key_text = value.strip() if isinstance(value, str) else None
+        remedy = f"set it with `prefect variable set {name} ...`"
+    if not key_text:
+        raise UserError(f"{places.owner}'s key is not in {key_from}: {remedy}")
+    return key_text
 
 
 def _environment(name: str) -> str | None:
+    """A variable of the environment."""
     return os.environ.get(name, "").strip() or None
 
 
 @contextmanager
 def _client() -> Iterator[SyncPrefectClient]:
+    """Open a client of the Prefect server.
+
+    Raises:
+        UserError: it does not answer.
+    """
     import httpx
     from prefect.client.orchestration import get_client
 
@@ -122,6 +143,7 @@ def _client() -> Iterator[SyncPrefectClient]:
 
 
 def _variable(name: str) -> Any:
+    """A variable of Prefect; None where there is no server."""
     if not on_server():
         return None
     with _client() as client:
@@ -130,6 +152,7 @@ def _variable(name: str) -> Any:
 
 
 def _secret(name: str) -> str | None:
+    """The text of a secret block."""
     from prefect.exceptions import ObjectNotFound
 
     with _client() as client:

@@ -36,18 +36,19 @@ MAX_SHARDS = 40
 _SHARD_ROWS: Mapping[Workload, int] = {"lexical": 5_000, "semantic": 2_000, "offline": 1_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
-_MOST_LEXICAL_ROWS = 20_000
+_MAX_LEXICAL_ROWS = 20_000
 
 _BATCH_ROWS = 5_000
 """What a judge gets as a batch: of many shards only some are waited for at once, each up to a day, and every question
 that waits takes up to 80 KB."""
 
 _SQL = statements(__name__)
-_MOST_REFERENCES = 2_000
+_MAX_REFERENCES = 2_000
 """Questions with references that questions for the judges are made from."""
 _GROUP_ROWS = 2_048
 """The fewest that DuckDB writes."""
-_BUCKET_BYTES, _MOST_ROWS = 32 * 2**20, 100_000
+_BUCKET_BYTES = 32 * 2**20
+_MAX_ROWS = 100_000
 """Of the texts that are sorted at once."""
 
 
@@ -93,47 +94,53 @@ def plan(
     if any(isinstance(metric, JudgeMetric) and metric.access.api_key is not None for metric in metrics):
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
     needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in metrics], only_failed=only_failed)
-    share, address, todo = max(1, most // len(metrics)), home.address, home.shared_name(out / TODO)
+    max_shards = max(1, most // len(metrics))
     shards: list[Shard] = []
     planned: list[Metric] = []
     for metric, need in zip(metrics, needs, strict=True):
-        planned.append(_with_trial(metric, address, todo, need))
-        kind = metric.workload
+        all_rows = Shard(
+            metric,
+            home.address,
+            home.shared_name(out / TODO),
+            first=0,
+            n_rows=need.n_todo,
+            part="",
+            places=need.positions,
+            key_from=key_from,
+        )
+        # The trial of a cascade, in which the cheap judge must agree with the dear one, is drawn from all rows
+        if isinstance(metric, JudgeMetric):
+            planned.append(metric.with_trial(chain.from_iterable(samples_of(all_rows))))
+        else:
+            planned.append(metric)
+        scored = portable(planned[-1])
+
+        # At least so many rows a shard, if there are so many, and no more shards than its share
+        min_rows = _BATCH_ROWS if scored.all_at_once else _min_rows(metric.workload, need.n_todo)
+        size = max(1, -(-need.n_todo // max(1, min(max_shards, need.n_todo // min_rows))))
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
         # Parts that an older release left behind have other columns.
         folder = f"parts/{content_hash([metric.signature, need.contents, str(part_schema())])}"
-        if kind == "judge":
+        if metric.workload == "judge":
             folder = home.shared_name(out / folder)
-        scored = portable(planned[-1])
-        least = _BATCH_ROWS if scored.all_at_once else _least_rows(kind, need.n_todo)
-        size = _shard_size(need.n_todo, least, share)
-        shards += [
-            Shard(
-                scored, address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places, key_from,
-            )
-            for first in range(0, need.n_todo, size)
-            for count in [min(size, need.n_todo - first)]
-        ]  # fmt: skip
-    named = [(metric.name, need) for metric, need in zip(metrics, needs, strict=True)]
+        for start in range(0, need.n_todo, size):
+            n_rows = min(size, need.n_todo - start)
+            part = f"{folder}/{start}-{start + n_rows}.parquet"
+            shard = replace(all_rows, metric=scored, first=start, n_rows=n_rows, part=part)
+            # A shard travels, so it has only those answers of other releases that its own rows need
+            if isinstance(scored, Preference):
+                keys = {sample.sample_id for sample in chain.from_iterable(samples_of(shard))}
+                answers = {key: answer for key, answer in scored.baseline_answers.items() if key in keys}
+                shard = replace(shard, metric=replace(scored, baseline_answers=answers))
+            shards.append(shard)
     return Plan(
-        tuple(map(_with_its_baseline_answers, shards)),
-        tuple(planned),
-        n_samples,
-        tuple((name, need.n_known) for name, need in named),
-        tuple((name, need.n_todo) for name, need in named),
-        _known_answers(planned, needs, accepted, out),
+        shards=tuple(shards),
+        metrics=tuple(planned),
+        n_samples=n_samples,
+        n_known=tuple((metric.name, need.n_known) for metric, need in zip(metrics, needs, strict=True)),
+        n_todo=tuple((metric.name, need.n_todo) for metric, need in zip(metrics, needs, strict=True)),
+        known_answers=_known_answers(planned, needs, accepted, out),
     )
-
-
-def _with_trial(metric: Metric, home: str, todo: str, need: _Need) -> Metric:
-    """A metric with the trial of its cascade: the answers on which the cheap judge must agree with the dear one.
-
-    They are drawn from all rows of the run, of which a shard has only some.
-    """
-    if not isinstance(metric, JudgeMetric):
-        return metric
-    rows = Shard(metric, home, todo, 0, need.n_todo, "", need.places)
-    return metric.with_trial(chain.from_iterable(samples_of(rows)))
 
 
 def _known_answers(
@@ -151,29 +158,20 @@ def _known_answers(
     if not asking:
         return {}
     with scratch(out) as connection:
-        rows = connection.execute(_SQL["references"], {"accepted": one_file(accepted), "most": _MOST_REFERENCES})
+        rows = connection.execute(_SQL["references"], {"accepted": one_file(accepted), "most": _MAX_REFERENCES})
         samples = [Sample("", "", references, question) for question, references in rows.fetchall()]
     questions = {metric.name: questions_for(metric, samples, need.n_todo) for metric, need in asking}
-    return {name: of_metric for name, of_metric in questions.items() if of_metric}
-
-
-def _with_its_baseline_answers(shard: Shard) -> Shard:
-    """A shard with those answers of other releases that its own rows need: it travels."""
-    if not isinstance(shard.metric, Preference):
-        return shard
-    keys = {sample.sample_id for samples in samples_of(shard) for sample in samples}
-    answers = {key: answer for key, answer in shard.metric.baseline_answers.items() if key in keys}
-    return replace(shard, metric=replace(shard.metric, baseline_answers=answers))
+    return {name: metric_questions for name, metric_questions in questions.items() if metric_questions}
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """The rows of the to-do file that one metric needs; `places` as in a shard, `contents` a hash of them."""
+    """The rows of the to-do file that one metric needs: `positions` as the places of a shard, `contents` a hash."""
 
     n_known: int
     n_todo: int
     contents: str
-    places: str | None
+    positions: str | None
 
 
 def _needs(
@@ -185,28 +183,39 @@ def _needs(
         What each of the signatures needs, and how many different samples there are.
     """
     out.mkdir(parents=True, exist_ok=True)
-    answers, measured = one_file(accepted), out / "measured.parquet"
+    measured_file = out / "measured.parquet"
     with scratch(out) as connection:
-        _write_measured(connection, home, measured, signatures)
-        known = {"measured": one_file(measured)}
-        connection.execute(_SQL["wanted"], {"accepted": answers})
+        # What was measured, through a file: two DuckDB sessions share nothing else, and the lock is held for a moment
+        if home.warehouse.exists():
+            with home.warehouse.reading() as warehouse:
+                parameters = {"signatures": list(signatures), "answered_by": ANSWERED_BY}
+                write_parquet(warehouse, _SQL["measured"], measured_file, parameters)
+        else:
+            write_parquet(connection, "SELECT '' AS signature, '' AS sample_key, '' AS status LIMIT 0", measured_file)
+        measured = {"measured": one_file(measured_file)}
+
+        # What any metric needs
+        connection.execute(_SQL["wanted"], {"accepted": one_file(accepted)})
         connection.execute(_SQL["needs"])
         for metric, signature in enumerate(signatures):
-            about = {**known, "metric": metric, "signature": signature, "only_failed": only_failed}
-            connection.execute(_SQL["add_needs"], about)
+            need = {**measured, "metric": metric, "signature": signature, "only_failed": only_failed}
+            connection.execute(_SQL["add_needs"], need)
         connection.execute(_SQL["todo"])
         with home.store.atomic_write(home.shared_name(out / TODO)) as file:
             _write_texts(connection, accepted, file, out)
-        n_todo, needs = _count(connection, "FROM todo"), []
+
+        # What each of them needs of that
+        n_todo = _count(connection, "FROM todo")
+        needs = []
         for metric, signature in enumerate(signatures):
-            n_known = _count(connection, _SQL["known"], {**known, "signature": signature})
+            n_known = _count(connection, _SQL["known"], {**measured, "signature": signature})
             [(count, *sums)] = connection.execute(_SQL["contents"], {"metric": metric}).fetchall()
-            places = None
+            positions = None
             if count < n_todo:
-                places = home.shared_name(out / f"todo-{metric}.parquet")
-                with home.store.atomic_write(places) as file:
+                positions = home.shared_name(out / f"todo-{metric}.parquet")
+                with home.store.atomic_write(positions) as file:
                     write_parquet(connection, _SQL["places"], file, {"metric": metric}, group_rows=_GROUP_ROWS)
-            needs.append(_Need(n_known, count, f"{count} {sums}", places))
+            needs.append(_Need(n_known, count, f"{count} {sums}", positions))
         return needs, _count(connection, "FROM wanted")
 
 
@@ -223,15 +232,15 @@ def _write_texts(connection: duckdb.DuckDBPyConnection, accepted: str, file: Pat
     bytes_of_row = row_bytes(accepted)
     size = max(_BUCKET_BYTES // bytes_of_row // _GROUP_ROWS, 1) * _GROUP_ROWS
     texts = connection.execute(_SQL["texts"], {"accepted": one_file(accepted)})
-    reader = texts.to_arrow_reader(min(_BUCKET_BYTES // bytes_of_row + 1, _MOST_ROWS))
+    reader = texts.to_arrow_reader(min(_BUCKET_BYTES // bytes_of_row + 1, _MAX_ROWS))
     with TemporaryDirectory(dir=out, prefix="buckets-") as folder, ExitStack() as open_files:
         buckets: dict[int, pa.RecordBatchStreamWriter] = {}
         for batch in reader:
             numbers = batch.column("place").to_numpy() // size
             order = np.argsort(numbers, kind="stable")
-            found, starts = np.unique(numbers[order], return_index=True)
+            bucket_numbers, starts = np.unique(numbers[order], return_index=True)
             sorted_rows = batch.take(pa.array(order))
-            for number, start, end in zip(found.tolist(), starts, [*starts[1:], len(order)], strict=True):
+            for number, start, end in zip(bucket_numbers.tolist(), starts, [*starts[1:], len(order)], strict=True):
                 if number not in buckets:
                     bucket = pa.ipc.new_stream(os.path.join(folder, str(number)), reader.schema, options=light)
                     buckets[number] = open_files.enter_context(bucket)
@@ -246,33 +255,20 @@ def _write_texts(connection: duckdb.DuckDBPyConnection, accepted: str, file: Pat
                 writer.write_table(rows, row_group_size=_GROUP_ROWS)
 
 
-def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Path, signatures: Sequence[str]) -> None:
-    if not home.warehouse.exists():
-        write_parquet(connection, "SELECT '' AS signature, '' AS sample_key, '' AS status LIMIT 0", file)
-        return
-    # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
-    with home.warehouse.reading() as warehouse:
-        about = {"signatures": list(signatures), "answered_by": ANSWERED_BY}
-        write_parquet(warehouse, _SQL["measured"], file, about)
-
-
-def _least_rows(kind: Workload, rows: int) -> int:
+def _min_rows(kind: Workload, rows: int) -> int:
     """The fewest rows of a shard, if there are so many in all.
 
     A part costs the driver of a cluster as much however many rows it has, so shards of words grow with the run.
 
-    >>> [_least_rows("lexical", rows) for rows in (1, 200_000, 400_000, 10_000_000)]
+    >>> [_min_rows("lexical", rows) for rows in (1, 200_000, 400_000, 10_000_000)]
     [5000, 5000, 10000, 20000]
     """
-    least = _SHARD_ROWS[kind]
-    return max(least, min(rows // MAX_SHARDS, _MOST_LEXICAL_ROWS)) if kind == "lexical" else least
-
-
-def _shard_size(rows: int, least: int, share: int) -> int:
-    """Rows per shard: at least `least` if there are that many, and no more shards than `share`."""
-    return max(1, -(-rows // max(1, min(share, rows // least))))
+    if kind == "lexical":
+        return max(_SHARD_ROWS[kind], min(rows // MAX_SHARDS, _MAX_LEXICAL_ROWS))
+    return _SHARD_ROWS[kind]
 
 
 def _count(connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None = None) -> int:
+    """The number of rows of a query."""
     [(count,)] = connection.execute(f"SELECT count(*) FROM ({query})", parameters or {}).fetchall()
     return int(count)

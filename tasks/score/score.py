@@ -118,16 +118,18 @@ def schedule_order(shards: Sequence[Shard]) -> list[Shard]:
     by_kind: dict[Workload, list[Shard]] = {"semantic": [], "judge": [], "offline": [], "lexical": []}
     for shard in shards:
         by_kind[shard.workload].append(shard)
-    semantic, judge = by_kind["semantic"], by_kind["judge"]
-    return [*semantic[:1], *judge[:1], *by_kind["offline"], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
-
-
-def _in_turns(*groups: Sequence[Shard]) -> list[Shard]:
-    """Merge groups so that each is spread evenly."""
-    placed = [(place / len(group), shard) for group in groups for place, shard in enumerate(group)]
-    return [shard for _, shard in sorted(placed, key=lambda pair: pair[0])]
+    semantic = by_kind["semantic"]
+    judge = by_kind["judge"]
+    # Each of the two groups is spread evenly
+    in_turns = []
+    for group in (judge[1:], semantic[1:]):
+        in_turns += [(position / len(group), shard) for position, shard in enumerate(group)]
+    in_turns.sort(key=lambda pair: pair[0])
+    afterwards = [shard for _, shard in in_turns]
+    return [*semantic[:1], *judge[:1], *by_kind["offline"], *by_kind["lexical"], *afterwards]
 
 
 @cache
 def _pool() -> Executor:
+    """As many processes as there are cores."""
     return spawned_pool(os.cpu_count() or 1)

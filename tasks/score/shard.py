@@ -122,25 +122,22 @@ def score_shard(shard: Shard, api_key: str | None = None, stopped: Callable[[], 
 
 
 def _measured(shard: Shard, metric: Metric, stopped: Callable[[], bool] | None) -> Iterator[list[Measurement]]:
+    """Measure the rows of a shard, a row group at a time."""
     batches = samples_of(shard)
     for samples in [list(chain.from_iterable(batches))] if metric.all_at_once else batches:
-        found = measured(metric, samples)
+        measurements = measured(metric, samples)
         # Of a run that was cancelled there are questions that were not asked.
         if stopped is not None and stopped():
             raise Cancelled(f"{shard.metric.name}: the run was cancelled")
-        yield found
+        yield measurements
 
 
 def fail_shard(shard: Shard, message: str) -> str:
     """Write down that every row of a shard failed, so that the run goes on and a rerun tries them again."""
-    failed = Failed("task", message)
     part = str(PurePosixPath(shard.part).with_suffix(".failed.parquet"))
-    metric = shard.metric
-    rows = (
-        [Measurement(sample.sample_id, metric.name, metric.signature, failed) for sample in samples]
-        for samples in samples_of(shard)
-    )
-    write_part(Home.parse(shard.home), part, rows)
+    failure = Measurement("", shard.metric.name, shard.metric.signature, Failed("task", message))
+    batches = ([failure._replace(sample_id=sample.sample_id) for sample in samples] for samples in samples_of(shard))
+    write_part(Home.parse(shard.home), part, batches)
     return part
 
 
@@ -153,42 +150,40 @@ def samples_of(shard: Shard) -> Iterator[list[Sample]]:
         positions = np.concatenate(
             [group.column("place").to_numpy() for group in _rows(shard, shard.places, positions)]
         )
+    names = ("sample_key", "question", "answer", "references", "facts", "context", "incorrect_references", "columns")
     for rows in _rows(shard, shard.todo, positions):
-        yield _samples(rows.to_pydict())
+        columns = rows.to_pydict()
+        samples = []
+        for key, question, answer, references, facts, context, incorrect, metric_columns in zip(
+            *(columns[name] for name in names), strict=True
+        ):
+            # The key stands in for the id: the same answer under two ids is scored once.
+            sample = Sample(
+                key,
+                answer,
+                references or (),
+                question,
+                facts=facts or (),
+                context=context or (),
+                incorrect_references=incorrect or (),
+                columns=dict(metric_columns or ()),
+            )
+            samples.append(sample)
+        yield samples
 
 
-def _rows(shard: Shard, file: str, places: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
-    """The rows of a file at these ascending places, a row group at a time; groups without any are not read."""
+def _rows(shard: Shard, file: str, positions: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
+    """The rows of a file at these ascending positions, a row group at a time; groups without any are not read."""
     import numpy as np
     import pyarrow.parquet as pq
 
     with Home.parse(shard.home).store.read(file) as source, pq.ParquetFile(source) as parquet:
         sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
         starts = np.cumsum([0, *sizes])
-        bounds = np.searchsorted(places, starts)
+        bounds = np.searchsorted(positions, starts)
         for group in np.flatnonzero(np.diff(bounds)):
-            inside = places[bounds[group] : bounds[group + 1]] - starts[group]
+            inside = positions[bounds[group] : bounds[group + 1]] - starts[group]
             yield parquet.read_row_group(int(group)).take(inside)
-
-
-def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
-    names = ("sample_key", "question", "answer", "references", "facts", "context", "incorrect_references", "columns")
-    return [
-        # The key stands in for the id: the same answer under two ids is scored once.
-        Sample(
-            key,
-            answer,
-            references or (),
-            question,
-            facts or (),
-            context=context or (),
-            incorrect_references=incorrect or (),
-            columns=dict(own_columns or ()),
-        )
-        for key, question, answer, references, facts, context, incorrect, own_columns in zip(
-            *(columns[name] for name in names), strict=True
-        )
-    ]
 
 
 def write_part(home: Home, part: str, batches: Iterable[list[Measurement]]) -> None:
@@ -199,29 +194,27 @@ def write_part(home: Home, part: str, batches: Iterable[list[Measurement]]) -> N
     schema = part_schema()
     with home.store.atomic_write(part) as file, pq.ParquetWriter(file, schema) as writer:
         for measurements in batches:
-            writer.write_table(pa.table(_columns(measurements), schema=schema))
-
-
-def _columns(measurements: list[Measurement]) -> Mapping[str, list[Any]]:
-    return {
-        "sample_key": [m.sample_id for m in measurements],
-        "signature": [m.signature for m in measurements],
-        "metric": [m.metric for m in measurements],
-        "status": [m.status for m in measurements],
-        "values": [list(m.values.items()) for m in measurements],
-        "reason": [m.reason for m in measurements],
-        "details": [json.dumps(m.details, ensure_ascii=False) if m.details else None for m in measurements],
-        "attempts": [_attempts(m) for m in measurements],
-        "seconds": [m.usage.seconds for m in measurements],
-        "tokens_in": [m.usage.tokens_in for m in measurements],
-        "tokens_out": [m.usage.tokens_out for m in measurements],
-        "cost_usd": [m.usage.cost_usd for m in measurements],
-        "requests": [m.requests for m in measurements],
-        "from_ledger": [m.from_ledger for m in measurements],
-    }
+            columns: dict[str, list[Any]] = {
+                "sample_key": [m.sample_id for m in measurements],
+                "signature": [m.signature for m in measurements],
+                "metric": [m.metric for m in measurements],
+                "status": [m.status for m in measurements],
+                "values": [list(m.values.items()) for m in measurements],
+                "reason": [m.reason for m in measurements],
+                "details": [json.dumps(m.details, ensure_ascii=False) if m.details else None for m in measurements],
+                "attempts": [_attempts(m) for m in measurements],
+                "seconds": [m.usage.seconds for m in measurements],
+                "tokens_in": [m.usage.tokens_in for m in measurements],
+                "tokens_out": [m.usage.tokens_out for m in measurements],
+                "cost_usd": [m.usage.cost_usd for m in measurements],
+                "requests": [m.requests for m in measurements],
+                "from_ledger": [m.from_ledger for m in measurements],
+            }
+            writer.write_table(pa.table(columns, schema=schema))
 
 
 def _attempts(measurement: Measurement) -> int:
+    """How often a measurement was tried."""
     if isinstance(measurement.outcome, Failed):
         return measurement.outcome.attempts
     return 0 if isinstance(measurement.outcome, Skipped) else 1

@@ -17,7 +17,7 @@ from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import NONE, count, dollars, ends, number
 from answerkey.tasks.reports.commit import collect_calls, commit_measurements, insert_calls, insert_quarantine
-from answerkey.tasks.score.estimate import estimate_costs
+from answerkey.tasks.score.check import estimate_costs
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
 from answerkey.tasks.traces.over_time import by_period, estimate_of, over_time
 from answerkey.tasks.traces.rules import Rule
