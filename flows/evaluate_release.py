@@ -151,8 +151,7 @@ def evaluate_release(
         with run.recorded(answers.flow, dataset_name(answers.source), answers.parameters):
             # The answers, in DuckDB's terms, and which of them can be scored
             loaded = load_answers(answers.source, run.folder)
-            if not scoring.runner:
-                start_processes(metrics, loaded.n_rows)
+            start_processes(() if scoring.runner else metrics, loaded.n_rows)
             tell(Advance("validate"))
             validated = validate_answers(
                 loaded.staged, loaded.rejects, str(run.folder), contract, home=run.home.local, wait_for=[loaded]
