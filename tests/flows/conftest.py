@@ -161,6 +161,14 @@ def command(*arguments):
     return [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
 
 
+def started_on(server, *arguments, **changes):
+    """A command that has begun on the server, in a process of its own."""
+    return subprocess.Popen(
+        command(*arguments), cwd=ROOT, env={**os.environ, "PREFECT_API_URL": server, **changes},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
 def _run_here(arguments, changes):
     """Run a command in this process, where what it needs is imported and read already."""
     out, err = io.StringIO(), io.StringIO()

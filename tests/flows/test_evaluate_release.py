@@ -2,21 +2,19 @@
 
 import html
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import started_on
 from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
-ROOT = Path(__file__).resolve().parents[2]
+
 SUITE = """
 expectations:
   - {type: expect_column_values_to_be_in_set, kwargs: {column: topic, value_set: [colour, geo, name, number]}}
@@ -228,17 +226,6 @@ def test_a_run_without_a_single_row_is_refused_in_one_line_though_all_may_be_qua
     assert query(home, "SELECT status FROM runs") == [("stopped",)]
 
 
-def start(server, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PREFECT_API_URL": server},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.real
 def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home, monkeypatch):
     rows = (
@@ -251,7 +238,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, hom
     monkeypatch.setenv("HELD", str(held))
     # The last one goes on when a file is gone.
     metrics = "chrf,bleu,tests.flows.held_metric:Held"
-    run = start(server, "evaluate", file, "--metrics", metrics)
+    run = started_on(server, "evaluate", file, "--metrics", metrics)
     wait_until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, "two shards")
     assert run.poll() is None, run.communicate()
     run.send_signal(signal.SIGKILL)

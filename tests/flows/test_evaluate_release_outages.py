@@ -1,11 +1,6 @@
 """A Prefect server that is killed while a run scores, and a run that stands still: nothing is lost or paid twice."""
 
-import socket
-import socketserver
-import threading
 import time
-import urllib.parse
-from contextlib import suppress
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -63,38 +58,6 @@ def each_asked_once_in_one_report(judge, home):
     assert sorted(judge.count_by_user_message().values()) == [1] * N
     assert query(home, "SELECT report_id, status FROM reports") == [("outage/a/v1", "COMPLETE")]
     assert query(home, "SELECT status FROM runs") == [("complete",)]
-
-
-class Gateway(socketserver.ThreadingTCPServer):
-    """Passes on every byte, but answers 503 in place of the first reply about the end of a run, which came through."""
-
-    daemon_threads = True
-
-    def __init__(self, server):
-        super().__init__(("127.0.0.1", 0), None)
-        self.to, self.lost = urllib.parse.urlsplit(server.url), threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/api"
-
-    def finish_request(self, client, _):
-        asked = bytearray()
-        with socket.create_connection((self.to.hostname, self.to.port)) as server:
-            threading.Thread(target=self._ask, args=(client, server, asked), daemon=True).start()
-            while reply := server.recv(65_536):
-                if b"/set_state" in asked and b'"COMPLETED"' in asked and not self.lost.is_set():
-                    self.lost.set()
-                    client.sendall(
-                        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-                    )
-                    return
-                asked.clear()
-                client.sendall(reply)
-
-    def _ask(self, client, server, asked):
-        with suppress(OSError):
-            while data := client.recv(65_536):
-                asked += data
-                server.sendall(data)
-            server.shutdown(socket.SHUT_WR)
 
 
 def test_a_server_that_comes_back_is_told_how_the_run_has_ended(prefect_server, judge, tmp_path):

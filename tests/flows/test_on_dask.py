@@ -12,7 +12,7 @@ from distributed import Client
 from answerkey.flows.on_dask import StopSign, _out_of_reach
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
-from tests.flows.conftest import ROOT, command
+from tests.flows.conftest import ROOT, started_on
 from tests.judge_server import JudgeServer, agreeable
 from tests.kit.ports import free_port
 from tests.kit.waiting import FAULT_S, wait_until
@@ -69,18 +69,15 @@ def test_a_worker_that_is_killed_loses_no_row_and_scores_are_those_of_one_machin
     for number in range(2):
         start_dask("worker", scheduler, "--no-nanny", "--local-directory", tmp_path / f"worker-{number}")
 
-    run = subprocess.Popen(
-        command("evaluate", file, "--metrics", METRICS, "--no-page", *on(scheduler)), cwd=ROOT,
-        env={**os.environ, "PREFECT_API_URL": server}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    run = started_on(server, "evaluate", file, "--metrics", METRICS, "--no-page", *on(scheduler))
     at_work = held.with_suffix(".pid")
     wait_until(lambda: run.poll() is not None or at_work.exists(), "a shard on a worker")
     assert run.poll() is None, run.communicate()
     os.kill(int(at_work.read_text()), signal.SIGKILL)
     held.unlink()
-    output, _ = run.communicate()
+    _, said = run.communicate()
 
-    assert run.returncode == 0, output
+    assert run.returncode == 0, said
     assert query(home, SCORES) == query(tmp_path / "here", SCORES)
     assert len(query(home, SCORES)) == 5 * len(ROWS)
 
@@ -117,18 +114,15 @@ def test_a_run_that_is_ended_goes_on_with_no_reply_paid_twice(cli, server, start
     with JudgeServer(agreeable, latency=0.2) as judge:
         asked = ("evaluate", file, "--metrics", "meaning_match", "--judge", f"openai/m@{judge.url}", "--no-page")
         asked += tuple(on(scheduler, check="never"))
-        run = subprocess.Popen(
-            command(*asked), cwd=ROOT, env={**os.environ, **key, "PREFECT_API_URL": server},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        run = started_on(server, *asked, **key)
         wait_until(lambda: run.poll() is not None or judge.n_requests >= 20, "calls by a worker")
         assert run.poll() is None, run.communicate()
         run.terminate()
-        output, _ = run.communicate()
+        _, said = run.communicate()
         n_after_the_end = judge.n_requests
         done = cli(*asked, code=0, **key)
 
-    assert run.returncode not in (0, None), output
+    assert run.returncode not in (0, None), said
     assert n_after_the_end < n_rows, "the run was over before it was ended"
     assert judge.n_requests == n_rows, done.stdout
 

@@ -12,7 +12,6 @@ from answerkey.metrics_core.llm.ledger import COLUMNS, open_ledger
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
-from answerkey.tasks.publish.text import price, spent_on_judges
 from answerkey.tasks.reports.commit import collect_calls, insert_calls
 from answerkey.tasks.reports.manifest import check_notes
 from answerkey.tasks.reports.report import read_reports
@@ -114,45 +113,6 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, server):
     assert [(report.status, report.message) for report in more.reports] == [("COMPLETE", None)]
     assert server.n_requests == 12
     assert query(home, "SELECT count(*) FROM judge_calls") == [(12,)]
-
-
-def by_judge(home, run_id, label):
-    """What a run has spent on its one judge, as the warehouse has the calls."""
-    query_ = "SELECT count(*), sum(tokens_in), sum(tokens_out), sum(cost_usd) FROM judge_calls WHERE run = ?"
-    [(calls, sent, received, cost)] = query(home, query_, [run_id])
-    return {
-        "judge": label, "calls": calls, "tokens_in": sent, "tokens_out": received,
-        "cost_usd": None if cost is None else pytest.approx(cost), "reserved_usd": 0.0,
-    }  # fmt: skip
-
-
-@pytest.mark.nightly
-def test_the_manifest_says_who_judged_and_what_it_cost(home, tmp_path, server):
-    unknown = run(home, ROWS, ["meaning_match"], options=judged(server.url, max_calls=50))
-    label = f"{MODEL}@127.0.0.1:{server.port}/v1"
-    [report] = read_reports(home, unknown.ids)
-    assert report.manifest["judge"] == {
-        "check": {"meaning_match": {}},
-        "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
-        "by_judge": [by_judge(home, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
-        "answered": {"meaning_match": {label: {
-            "models": {MODEL.partition("/")[2]: 12}, "fingerprints": {"fp_judge_server": 12},
-        }}},
-    }  # fmt: skip
-    options = judged(server.url, repeats=3, jury="mean")
-    priced = {**options, "judge": options["judge"].model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)})}
-    known = run(home, ROWS, ["meaning_match"], options=priced)
-    [report] = read_reports(home, known.ids)
-    judge = report.manifest["judge"]
-    assert (judge["judges"], judge["repeats"], judge["calls"], judge["unpriced"]) == (
-        [label.replace("some-model", "gpt-4o-mini")], 3, 36, 0,
-    )  # fmt: skip
-    [(cost,)] = query(home, "SELECT sum(cost_usd) FROM judge_calls WHERE run = ?", [known.run_id])
-    assert judge["cost_usd"] == pytest.approx(cost) and cost > 0
-    assert judge["by_judge"] == [by_judge(home, known.run_id, judge["judges"][0])]
-    assert spent_on_judges(report.manifest)[0].endswith(f" received, {price(cost)}")
-    without = run(home, ROWS, ["bleu"])
-    assert "judge" not in read_reports(home, without.ids)[0].manifest
 
 
 def shard_of(tmp_path, options):

@@ -19,10 +19,6 @@ from answerkey.metrics_core.decide.power import (
 )
 
 
-def from_zero(change, clusters=None):
-    return paired_difference(np.zeros(len(change)), change, clusters=clusters, permutations=1)
-
-
 @pytest.mark.parametrize(("family", "least"), [(1, 6), (4, 8), (5, 8), (8, 9), (14, 10)])
 def test_fewer_clusters_than_the_floor_of_sign_flips_never_show_anything(family, least):
     assert fewest_units(family) == least
