@@ -154,6 +154,7 @@ def _common_subsequence_tokens(expected: Sequence[str], answered: Sequence[str])
     """
     if expected == answered:
         return set(expected)
+    # By token, the columns that it stands in, as the bits of an integer
     positions: dict[str, int] = {}
     for column, token in enumerate(answered):
         positions[token] = positions.get(token, 0) | 1 << column
@@ -164,6 +165,7 @@ def _common_subsequence_tokens(expected: Sequence[str], answered: Sequence[str])
         hits = flat & positions[token]
         flat = ((flat + hits) | (flat - hits)) & full
         rises.append(flat ^ full)
+    # The walk back from the ends of both
     tokens: set[str] = set()
     row = len(expected) - 1
     column = rises[row].bit_length() - 1
@@ -200,6 +202,7 @@ def _bleu(answer: _Text, reference: _Text) -> float:
     for shift, n_matched in enumerate(matches):
         precision = n_matched / (length - shift) if n_matched else sys.float_info.min
         logarithms.append(math.log(precision) / len(matches))
+    # A text that is shorter than its reference is penalised
     penalty = 1.0 if length > reference_length else math.exp(1 - reference_length / length)
     return penalty * math.exp(math.fsum(logarithms))
 
@@ -282,6 +285,7 @@ def _period_ends_sentence(text: str, end: int) -> bool:
     delimited = _WORD_BEFORE.search(word)
     word = delimited.group() if delimited else ""
     position = _skip_blanks(text, end)
+    # The word behind the period tells whether a sentence begins
     following = _WORD_AFTER.match(text, position)
     next_word = following.group() if following else ""
     opens = next_word[:1].isupper() and next_word.lower() in _OPENERS

@@ -263,6 +263,7 @@ class ToolCalls(Metric):
         open_names = Counter(call.name for call in expected if call.arguments is None)
         n_right = equal.total() + (unmatched_names & open_names).total()
         n_named = (Counter(call.name for call in called) & Counter(call.name for call in expected)).total()
+        # All calls, and in their order if it counts
         matches = n_right == len(called) and n_right == len(expected)
         if matches and self.in_order:
             for call, expected_call in zip(called, expected, strict=True):

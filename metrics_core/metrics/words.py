@@ -47,6 +47,7 @@ class LexicalMetric(Metric):
         if not is_blank(sample.answer):
             return self.compare(sample.answer or "", references)
         blank = blank_outcome(fields, self.blank_answer)
+        # The details are those of an answer without a word
         empty = self.compare("", references) if isinstance(blank, Scored) else None
         if isinstance(blank, Scored) and isinstance(empty, Scored):
             return replace(blank, details=empty.details)
@@ -190,6 +191,7 @@ class Contains(LexicalMetric):
         index = identical(normalise(answer), references)
         if index is None:
             answer_words = words(answer)
+            # Blanks around the words keep a part of a word from matching
             for i, text in references:
                 expected = reference_words(text)
                 line = f" {' '.join(without_korean_particles(answer_words, expected))} "
