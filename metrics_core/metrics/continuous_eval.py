@@ -23,7 +23,7 @@ Two departures: texts of any length work (the original's recursion failed from a
 reference of blanks alone is no error, as in the original.
 
 How they cut a text:
-* `rouge_sentences` for ROUGE-L, `character_ngrams` for BLEU: the same in both profiles.
+* sentences for ROUGE-L, and n-grams of characters for BLEU, are the same in both profiles (`_analyse`, `_Text.counts`).
 * `words_v0_2`: sentences, then Penn Treebank words, as NLTK 3.8.1 cut them (the version of January 2024, when
   the published numbers were made). Case and punctuation stay; clitics and contractions are taken apart.
 * `words_v0_3`: lower case, ASCII punctuation deleted (which *joins* what it stood between), English stop
@@ -40,7 +40,7 @@ import re
 import string
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -77,8 +77,13 @@ class _Text:
 
     @cached_property
     def counts(self) -> list[Counter[str]]:
-        """Character n-grams of order 1 to 4 with their counts."""
-        return [Counter(grams) for grams in character_ngrams(self.text)]
+        """Counts of all n-grams of characters, blanks included, of order 1 to 4."""
+        grams = list(self.text)
+        counts = [Counter(grams)]
+        for shift in range(1, _MAX_ORDER):
+            grams = list(map(add, grams, self.text[shift:]))
+            counts.append(Counter(grams))
+        return counts
 
 
 def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str, float]:
@@ -93,7 +98,9 @@ def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str,
 
 
 def _analyse(text: str, profile: Profile) -> _Text:
-    pieces = rouge_sentences(text)
+    # Sentences of ROUGE-L are cut at every "." and hold none. One of nothing but blanks is an empty token, so that
+    # "Paris. " has a precision of 0.5 against "Paris".
+    pieces = dict.fromkeys(tuple(piece.split()) or ("",) for piece in text.split(".") if piece)
     words = words_v0_2(text) if profile == "continuous_eval_v0_2" else words_v0_3(text)
     return _Text(
         text=text,
@@ -106,7 +113,11 @@ def _analyse(text: str, profile: Profile) -> _Text:
 
 def _score(answer: _Text, reference: _Text, profile: Profile) -> tuple[float, ...]:
     """The values of `FIELDS` for one pair."""
-    if _counts_as_empty(answer, profile):
+    # ROUGE-L of an empty answer is zero without a look at the reference. In v0.3 so is that of ASCII punctuation only.
+    is_empty = not answer.sentences
+    if profile == "continuous_eval_v0_3":
+        is_empty = not answer.text.strip(string.punctuation)
+    if is_empty:
         rouge = (0.0, 0.0, 0.0)
     elif not reference.sentences:
         raise ValueError(f"{profile}: the reference {reference.text!r} is blank (empty or periods only)")
@@ -115,22 +126,8 @@ def _score(answer: _Text, reference: _Text, profile: Profile) -> tuple[float, ..
     return *rouge, *_token_overlap(answer, reference), _bleu(answer, reference)
 
 
-def _counts_as_empty(answer: _Text, profile: Profile) -> bool:
-    """Whether ROUGE-L is zero without a look at the reference: in v0.3 so is an answer of ASCII punctuation only."""
-    if profile == "continuous_eval_v0_2":
-        return not answer.sentences
-    return not answer.text.strip(string.punctuation)
-
-
 def _rouge_l(answer: _Text, reference: _Text) -> tuple[float, float, float]:
-    matched = len(_matched_tokens(answer, reference))
-    precision = matched / len(answer.vocabulary)
-    recall = matched / len(reference.vocabulary)
-    return precision, recall, 2.0 * (precision * recall / (precision + recall + 1e-8))
-
-
-def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
-    """The union, over all pairs of sentences, of the tokens of their longest common subsequence."""
+    # The union, over all pairs of sentences, of the tokens of their longest common subsequence
     matched: set[str] = set()
     for expected, expected_set in reference.sentences:
         for answered, answered_set in answer.sentences:
@@ -140,14 +137,16 @@ def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
                 matched |= _common_subsequence_tokens(
                     [token for token in expected if token in common], [token for token in answered if token in common]
                 )
-    return matched
+    precision = len(matched) / len(answer.vocabulary)
+    recall = len(matched) / len(reference.vocabulary)
+    return precision, recall, 2.0 * (precision * recall / (precision + recall + 1e-8))
 
 
 def _common_subsequence_tokens(expected: Sequence[str], answered: Sequence[str]) -> set[str]:
     """The tokens of that longest common subsequence which the original's back-tracking finds.
 
     The original walks back from the ends of both: equal tokens are taken, otherwise it goes up in `expected`
-    where that table cell is strictly greater, else left in `given`. Since ties go left, it reaches the smallest
+    where that table cell is strictly greater, else left in `answered`. Since ties go left, it reaches the smallest
     column of the same length before anything else happens, and only those columns matter: where a row of the
     table rises. Rows of these are single integers in the bit-parallel computation of H. Hyyro (2004),
     "Bit-parallel LCS-length computation revisited". Tokens that only one side has never change the walk, so
@@ -155,6 +154,7 @@ def _common_subsequence_tokens(expected: Sequence[str], answered: Sequence[str])
     """
     if expected == answered:
         return set(expected)
+    # By token, the columns that it stands in, as the bits of an integer
     positions: dict[str, int] = {}
     for column, token in enumerate(answered):
         positions[token] = positions.get(token, 0) | 1 << column
@@ -165,6 +165,7 @@ def _common_subsequence_tokens(expected: Sequence[str], answered: Sequence[str])
         hits = flat & positions[token]
         flat = ((flat + hits) | (flat - hits)) & full
         rises.append(flat ^ full)
+    # The walk back from the ends of both
     tokens: set[str] = set()
     row = len(expected) - 1
     column = rises[row].bit_length() - 1
@@ -188,7 +189,8 @@ def _token_overlap(answer: _Text, reference: _Text) -> tuple[float, float, float
 
 def _bleu(answer: _Text, reference: _Text) -> float:
     """Sentence BLEU of orders 1 to 4 over characters, unsmoothed, one reference (Papineni et al. 2002)."""
-    length, reference_length = len(answer.text), len(reference.text)
+    length = len(answer.text)
+    reference_length = len(reference.text)
     # For each order, the character n-grams in common, each counted as often as it is in both texts.
     matches = [
         (in_answer & in_reference).total()
@@ -196,10 +198,11 @@ def _bleu(answer: _Text, reference: _Text) -> float:
     ]
     if not matches[0]:
         return 0.0
-    logarithms = [
-        math.log(matched / (length - shift) if matched else sys.float_info.min) / len(matches)
-        for shift, matched in enumerate(matches)
-    ]
+    logarithms = []
+    for shift, n_matched in enumerate(matches):
+        precision = n_matched / (length - shift) if n_matched else sys.float_info.min
+        logarithms.append(math.log(precision) / len(matches))
+    # A text that is shorter than its reference is penalised
     penalty = 1.0 if length > reference_length else math.exp(1 - reference_length / length)
     return penalty * math.exp(math.fsum(logarithms))
 
@@ -243,23 +246,6 @@ _CLOSERS = re.compile(r"""["')\]}]+(?:\s+|(?=--)|$)""", re.MULTILINE)
 _CONTEXT = 64  # characters looked at on the left of a period; longer "words" are no abbreviations
 
 
-def rouge_sentences(text: str) -> dict[tuple[str, ...], None]:
-    """The distinct sentences of `text`, in order, cut at every "." and at blanks; no "." is left in them.
-
-    A sentence of nothing but blanks is one empty token: "Paris. " has a precision of 0.5 against "Paris".
-    """
-    return dict.fromkeys(tuple(piece.split()) or ("",) for piece in text.split(".") if piece)
-
-
-def character_ngrams(text: str) -> Iterator[list[str]]:
-    """All n-grams of characters, blanks included, first those of order 1, last those of order 4."""
-    grams = list(text)
-    yield grams
-    for shift in range(1, _MAX_ORDER):
-        grams = list(map(add, grams, text[shift:]))
-        yield grams
-
-
 def sentences(text: str) -> list[str]:
     """Cut `text` into sentences, each without white space at its end; blank text gives none."""
     candidates = list(_BREAK_CANDIDATE.finditer(text))
@@ -277,7 +263,8 @@ def sentences(text: str) -> list[str]:
         next_start = _skip_blanks(text, end)
         closers = _CLOSERS.match(text, next_start)
         if closers:  # quotes and brackets that close stay with the sentence that they close
-            end, next_start = next_start + len(closers.group().rstrip()), closers.end()
+            end = next_start + len(closers.group().rstrip())
+            next_start = closers.end()
         pieces.append(text[start:end])
         start = next_start
     pieces.append(text[start:].rstrip())
@@ -291,23 +278,25 @@ def _skip_blanks(text: str, position: int) -> int:
 
 def _period_ends_sentence(text: str, end: int) -> bool:
     """Punkt's decision about the period at `text[end - 1]`, with what stands around it as the evidence."""
-    before = text[max(0, end - _CONTEXT) : end - 1].lower()
-    word = before[before.rfind(" ") + 1 :]
+    preceding = text[max(0, end - _CONTEXT) : end - 1].lower()
+    word = preceding[preceding.rfind(" ") + 1 :]
     if word.isalpha() and len(word) > _LONGEST_ABBREVIATION:
         return True
     delimited = _WORD_BEFORE.search(word)
     word = delimited.group() if delimited else ""
     position = _skip_blanks(text, end)
-    after = _WORD_AFTER.match(text, position)
-    next_word = after.group() if after else ""
-    opener = next_word[:1].isupper() and next_word.lower() in _OPENERS
+    # The word behind the period tells whether a sentence begins
+    following = _WORD_AFTER.match(text, position)
+    next_word = following.group() if following else ""
+    opens = next_word[:1].isupper() and next_word.lower() in _OPENERS
     continues = next_word[:1].islower() or text[position] in ";:,.!?"
+    # An initial, as in "J. Smith"
     if len(word) == 1 and word.isalpha():
-        name_follows = next_word[:1].isupper() and not opener
+        name_follows = next_word[:1].isupper() and not opens
         return word not in _LETTER_ABBREVIATIONS and not (continues or name_follows)
-    last_part = word.rpartition("-")[2]
-    if word.endswith(".") or last_part in _ABBREVIATIONS or last_part in _LETTER_ABBREVIATIONS:
-        return opener
+    suffix = word.rpartition("-")[2]
+    if word.endswith(".") or suffix in _ABBREVIATIONS or suffix in _LETTER_ABBREVIATIONS:
+        return opens
     return not (continues and _NUMBER.fullmatch(word))
 
 
@@ -339,7 +328,7 @@ _CONTRACTIONS = (
 
 def words_v0_2(text: str) -> list[Token]:
     """Treebank words of every sentence, case and punctuation kept: "isn't." gives "is", "n't", "."."""
-    return [word for sentence in sentences(text) for word in _treebank_words(sentence)]
+    return list(chain.from_iterable(map(_treebank_words, sentences(text))))
 
 
 def _treebank_words(sentence: str) -> list[str]:
@@ -349,8 +338,18 @@ def _treebank_words(sentence: str) -> list[str]:
     """
     quoted = _QUOTE.search(sentence) is not None
     if quoted:
-        sentence = _mark_opening_quotes(sentence)
-    sentence = _set_final_period_apart(sentence)
+        # Double quotes that open become two backticks
+        sentence = _set_apart(sentence, _OPENING_MARKS)
+        if "`" in sentence:
+            sentence = _BACKTICKS.sub(r" \g<0> ", sentence)
+        if sentence.startswith('"'):
+            sentence = "``" + sentence[1:]
+        sentence = _OPENING_QUOTE.sub(" `` ", sentence.replace("``", " `` "))
+        sentence = _QUOTED_LETTER.sub("' ", sentence)
+    # Only the last period of a sentence is a token, and only if no second one stands before it
+    body = sentence.rstrip(_AFTER_PERIOD)
+    if body.endswith(".") and len(body) > 1 and body[-2] != ".":
+        sentence = f"{body[:-1]} . {sentence[len(body) :]}"
     if "," in sentence or ":" in sentence:
         # The character after a separator is consumed with it, so of two in a row the second stays glued.
         sentence = _SEPARATOR.sub(r" \1 \2", sentence)
@@ -373,25 +372,6 @@ def _set_apart(text: str, marks: tuple[str, ...]) -> str:
     return text
 
 
-def _mark_opening_quotes(sentence: str) -> str:
-    """Turn double quotes that open into two backticks and set opening marks apart."""
-    sentence = _set_apart(sentence, _OPENING_MARKS)
-    if "`" in sentence:
-        sentence = _BACKTICKS.sub(r" \g<0> ", sentence)
-    if sentence.startswith('"'):
-        sentence = "``" + sentence[1:]
-    sentence = _OPENING_QUOTE.sub(" `` ", sentence.replace("``", " `` "))
-    return _QUOTED_LETTER.sub("' ", sentence)
-
-
-def _set_final_period_apart(sentence: str) -> str:
-    """Only the last period of a sentence is a token, and only if no second one stands before it."""
-    body = sentence.rstrip(_AFTER_PERIOD)
-    if body.endswith(".") and len(body) > 1 and body[-2] != ".":
-        return f"{body[:-1]} . {sentence[len(body) :]}"
-    return sentence
-
-
 def _split_contractions(text: str) -> str:
     lowered = text.lower()
     if any(word in lowered for word in _CONTRACTED):
@@ -409,12 +389,12 @@ def words_v0_3(text: str) -> list[Token]:
     """Lower-case words without punctuation and stop words; what looks like a number ("12", "1e2") is a float."""
     # A sentence end that no blank follows keeps two words apart, which deleting the punctuation would join.
     pieces = sentences(text) if _GLUED_BREAK.search(text) else [text]
-    return [word for piece in pieces for word in _plain_words(piece)]
-
-
-def _plain_words(piece: str) -> list[Token]:
-    bare = piece.lower().translate(_PUNCTUATION)
-    words = [word for word in bare.split() if word not in STOP_WORDS]
-    if any(word in bare for word in _CONTRACTED):
-        words = _split_contractions(f" {' '.join(words)} ").split()
-    return [float(word) if _WHOLE_NUMBER.fullmatch(word) else word for word in words]
+    tokens: list[Token] = []
+    for piece in pieces:
+        bare = piece.lower().translate(_PUNCTUATION)
+        words = [word for word in bare.split() if word not in STOP_WORDS]
+        if any(word in bare for word in _CONTRACTED):
+            words = _split_contractions(f" {' '.join(words)} ").split()
+        for word in words:
+            tokens.append(float(word) if _WHOLE_NUMBER.fullmatch(word) else word)
+    return tokens

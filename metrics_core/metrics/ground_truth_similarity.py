@@ -33,11 +33,13 @@ from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import words
 
-_ALL_MATCH, _NONE_MATCHES = (0.5, 1.0), (0.0, 0.3)
+_ALL_MATCH = (0.5, 1.0)
+_NONE_MATCHES = (0.0, 0.3)
 """Where the similarity of a known answer must lie: a judge may take an answer for two facts."""
-_MOST_WORDS = 5
+_MAX_FACT_WORDS = 5
 """Of a reference that is a single fact."""
-_FACTS_OUT, _MATCH_OUT = 60, 160
+_FACTS_OUT = 60
+_MATCH_OUT = 160
 """Tokens of typical replies, for estimates."""
 
 
@@ -73,11 +75,11 @@ class GroundTruthSimilarity(JudgeMetric):
 
         Of these, all match or none. As facts of the sample, they cost one call each.
         """
-        one_fact = (
-            sample
-            for sample in samples
-            if all(len(words(text)) <= _MOST_WORDS for _, text in sample.usable_references[:1])
-        )
+        one_fact = []
+        for sample in samples:
+            first_references = [text for _, text in sample.usable_references[:1]]
+            if all(len(words(text)) <= _MAX_FACT_WORDS for text in first_references):
+                one_fact.append(sample)
         questions = list(shipped("ground_truth_similarity"))
         for question in generated(one_fact):
             sample = replace(question.sample, facts=question.sample.references[:1])
@@ -112,19 +114,16 @@ class GroundTruthSimilarity(JudgeMetric):
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Decompose the references that are not yet in the ledger, then match."""
-        references: list[tuple[str, ...]] = [given_facts] if (given_facts := merged(sample.facts)) else []
+        sample_facts = merged(sample.facts)
+        references: list[tuple[str, ...]] = [sample_facts]
         indices: list[int | None] = [None]
-        if not references:
+        # Facts that come with the sample save the first call
+        if not sample_facts:
             indices = [index for index, _ in sample.usable_references]
             decompositions = self._decompositions(sample, judge)
-            references = await every(
-                *(
-                    client.ask(decomposer, decomposition, read_facts, bill)
-                    for decomposer, decomposition in decompositions
-                )
-            )
+            references = await every(*(client.ask(model, call, read_facts, bill) for model, call in decompositions))
         fields = match_fields(sample.question, references, sample.answer or "")
-        matching = request(MATCH, fields, judge, repeat, self.judge)
+        matching = request(MATCH, fields, judge, repeat, options=self.judge)
         matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)
         return outcome_of(matches, references, indices)
 
@@ -132,34 +131,27 @@ class GroundTruthSimilarity(JudgeMetric):
         """The requests that split references into facts: by the first judge, or by a fallback."""
         judges = self.judge.models(self.access.api_key)
         decomposer = judges[0] if judge in judges else judge
-        return [
-            (
-                decomposer,
-                request(DECOMPOSE, {"question": sample.question, "reference": text}, decomposer, 0, self.judge),
-            )
-            for _, text in sample.usable_references
-        ]
+        requests = []
+        for _, text in sample.usable_references:
+            fields: dict[str, object] = {"question": sample.question, "reference": text}
+            requests.append((decomposer, request(DECOMPOSE, fields, decomposer, 0, options=self.judge)))
+        return requests
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The missing decompositions, and the matching, in which a reference without known facts counts as one fact."""
-        calls, exact = [], True
-        references: list[Sequence[str]] = [given_facts] if (given_facts := merged(sample.facts)) else []
-        if not references:
-            texts = (text for _, text in sample.usable_references)
-            for (decomposer, decomposition), text in zip(self._decompositions(sample, judge), texts, strict=True):
+        sample_facts = merged(sample.facts)
+        references: list[Sequence[str]] = [sample_facts]
+        calls = []
+        is_exact = True
+        if not sample_facts:
+            # A reference that is not yet taken apart counts as one fact
+            references = [(text,) for _, text in sample.usable_references]
+            for position, (decomposer, decomposition) in enumerate(self._decompositions(sample, judge)):
                 calls.append(ExpectedCall(decomposer, decomposition, _FACTS_OUT))
-                facts = _facts_of(replies(decomposition.key))
-                references.append((text,) if facts is None else facts)
-                exact = exact and facts is not None
+                try:
+                    references[position] = read_facts(replies(decomposition.key) or "")
+                except Unreadable:
+                    is_exact = False
         fields = match_fields(sample.question, references, sample.answer or "")
-        matching = request(MATCH, fields, judge, repeat, self.judge)
-        return [*calls, ExpectedCall(judge, matching, _MATCH_OUT, exact)]
-
-
-def _facts_of(reply: str | None) -> tuple[str, ...] | None:
-    if reply is None:
-        return None
-    try:
-        return read_facts(reply)
-    except Unreadable:
-        return None
+        matching = request(MATCH, fields, judge, repeat, options=self.judge)
+        return [*calls, ExpectedCall(judge, matching, _MATCH_OUT, is_exact)]

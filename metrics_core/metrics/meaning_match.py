@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer, generated, shipped
@@ -54,7 +54,7 @@ PROMPT_WITH_WRONG = extended(PROMPT, "incorrect_references")
 """The prompt for samples with answers known to be wrong. The signature names `PROMPT` only, since all samples share it:
 change `PROMPT` whenever this prompt changes."""
 
-_SCORES = {verdict: float(verdict == "match") for verdict in get_args(MatchVerdict)}
+_SCORES: Mapping[str, float] = {verdict: float(verdict == "match") for verdict in get_args(MatchVerdict)}
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class MeaningMatch(JudgeMetric):
 
         if not only_declines(sample.question or "", sample.answer or ""):
             return None
-        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
+        values = {field.name: float(field.name != SPREAD) for field in self.fields}
         details = {"verdict": "match", "rule": "unanswerable", "reference": sample.references.index(UNANSWERABLE)}
         return Scored(values, "the question cannot be answered, and the answer declines", details)
 
@@ -139,15 +139,15 @@ class MeaningMatch(JudgeMetric):
     def _match(self, samples: Sequence[Sample]) -> list[Match]:
         from answerkey.metrics_core.offline_judge import matcher
 
-        pairs = [
-            matcher.Pair(
-                sample.question or "",
-                sample.answer or "",
-                tuple(text for _, text in sample.usable_references),
-                tuple(text for _, text in sample.usable_incorrect_references),
+        pairs = []
+        for sample in samples:
+            pair = matcher.Pair(
+                question=sample.question or "",
+                answer=sample.answer or "",
+                references=tuple(text for _, text in sample.usable_references),
+                wrong=tuple(text for _, text in sample.usable_incorrect_references),
             )
-            for sample in samples
-        ]
+            pairs.append(pair)
         return matcher.match(pairs)
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
@@ -161,31 +161,28 @@ class MeaningMatch(JudgeMetric):
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question about all references at once; only a sample with known wrong answers has a longer prompt."""
-        prompt = PROMPT_WITH_WRONG if sample.usable_incorrect_references else PROMPT
-        return [request(prompt, _fields(sample), judge, repeat, self.judge)]
+        prompt = PROMPT
+        references = [{"number": n, "text": text} for n, (_, text) in enumerate(sample.usable_references, start=1)]
+        fields: dict[str, object] = {"question": sample.question, "references": references, "answer": sample.answer}
+        incorrect = [text for _, text in sample.usable_incorrect_references]
+        if incorrect:
+            prompt = PROMPT_WITH_WRONG
+            fields["incorrect_references"] = incorrect
+        return [request(prompt, fields, judge, repeat, options=self.judge)]
 
 
 def _scored(match: Match, sample: Sample) -> Scored:
-    index = sample.usable_references[match.reference][0] if match.match else None
-    incorrect = (
-        {} if match.wrong is None else {"incorrect_reference": sample.usable_incorrect_references[match.wrong][0]}
-    )
-    details = {
+    details: dict[str, object] = {
         "verdict": match.verdict,
         "rule": match.rule,
         "probability": round(match.probability, 4),
-        "reference": index,
-        **incorrect,
-        **({OUT_OF_DEPTH: match.out_of_depth} if match.out_of_depth else {}),
+        "reference": sample.usable_references[match.reference][0] if match.match else None,
     }
+    if match.wrong is not None:
+        details["incorrect_reference"] = sample.usable_incorrect_references[match.wrong][0]
+    if match.out_of_depth:
+        details[OUT_OF_DEPTH] = match.out_of_depth
     return Scored({"match": float(match.match)}, match.reason, details)
-
-
-def _fields(sample: Sample) -> dict[str, object]:
-    references = [{"number": n, "text": text} for n, (_, text) in enumerate(sample.usable_references, start=1)]
-    fields: dict[str, object] = {"question": sample.question, "references": references, "answer": sample.answer}
-    incorrect = [text for _, text in sample.usable_incorrect_references]
-    return {**fields, "incorrect_references": incorrect} if incorrect else fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,33 +207,26 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     """
     reply_object = read_object(reply)
     if "verdict" not in reply_object:
-        return _bare(reply_object, n_references)
+        # A bare yes or no
+        score, reason = read_score(reply_object, "Meaning Match")
+        if score not in (0.0, 1.0):
+            raise Unreadable("unreadable", "the score must be true or false")
+        only_index = 0 if score and n_references == 1 else None
+        return Judgement("match" if score else "mismatch", None, reason, only_index)
+
+    # The verdict, the rule and the score have to agree
     verdict = one_of(reply_object, "verdict", get_args(MatchVerdict))
     rule = one_of(reply_object, "rule", get_args(Guideline)) if reply_object.get("rule") else None
     if rule and rule not in _RULES[verdict]:
         raise Unreadable("inconsistent", f"the verdict {verdict} does not fit the rule {rule}")
-    _same_score(reply_object, verdict)
-    reference = _reference(reply_object.get("reference"), n_references, matched=verdict == "match")
+    for name in ("score", "match"):
+        if name in reply_object and number_of(reply_object[name]) != _SCORES[verdict]:
+            raise Unreadable("inconsistent", f"{name} and the verdict {verdict} say different things")
+    reference = _reference(reply_object.get("reference"), n_references) if verdict == "match" else None
     return Judgement(verdict, rule, reason_of(reply_object), reference)  # type: ignore[arg-type]
 
 
-def _bare(reply_object: Mapping[str, Any], n_references: int) -> Judgement:
-    score, reason = read_score(reply_object, "Meaning Match")
-    if score not in (0.0, 1.0):
-        raise Unreadable("unreadable", "the score must be true or false")
-    only = 0 if score and n_references == 1 else None
-    return Judgement("match" if score else "mismatch", None, reason, only)
-
-
-def _same_score(reply_object: Mapping[str, Any], verdict: str) -> None:
-    for name in ("score", "match"):
-        if name in reply_object and number_of(reply_object[name]) != float(verdict == "match"):
-            raise Unreadable("inconsistent", f"{name} and the verdict {verdict} say different things")
-
-
-def _reference(value: object, n_references: int, *, matched: bool) -> int | None:
-    if not matched:
-        return None
+def _reference(value: object, n_references: int) -> int:
     if value is None and n_references == 1:
         return 0
     if isinstance(value, list) and len(value) == 1:

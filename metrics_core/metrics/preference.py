@@ -86,7 +86,9 @@ class Preference(ModelMetric):
             return NO_QUESTION
         if sample.sample_id not in self.baseline_answers:
             return NO_BASELINE
-        answer, baseline = sample.answer or "", self.baseline_answers[sample.sample_id]
+        answer = sample.answer or ""
+        baseline = self.baseline_answers[sample.sample_id]
+        # No judge is needed where an answer is blank, or both are the same
         if is_blank(answer) and self.blank_answer == "undefined":
             return Undefined(BLANK_ANSWER)
         if normalise(answer) == normalise(baseline):
@@ -96,16 +98,17 @@ class Preference(ModelMetric):
         return self._scored(1.0, "the baseline's answer is blank") if is_blank(baseline) else None
 
     def _scored(self, preferred: float, reason: str) -> Scored:
-        spread = {SPREAD: 0.0} if SPREAD in [field.name for field in self.fields] else {}
-        return Scored({"preferred": preferred, **spread}, reason)
+        values = {field.name: 0.0 for field in self.fields if field.name == SPREAD}
+        return Scored({"preferred": preferred, **values}, reason)
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make two calls: with the baseline's answer first, and with this one first."""
         questions = self.requests(sample, judge, repeat)
         replies = await every(*(client.ask(judge, question, read_choice, bill) for question in questions))
+        # The baseline's answer was shown first, then second
         (choice, reason_of_choice), (choice_swapped, reason_swapped) = replies
-        preferred = 1.0 - _value(choice)
-        if preferred != _value(choice_swapped):
+        preferred = 1.0 - _SCORES_OF_FIRST[choice]
+        if preferred != _SCORES_OF_FIRST[choice_swapped]:
             both_times = {("first", "first"): SHOWN_FIRST, ("second", "second"): SHOWN_SECOND}
             cause = both_times.get((choice, choice_swapped), "a tie in one order only")
             return Failed(ORDER_DECIDED, cause, len(replies))
@@ -118,12 +121,15 @@ class Preference(ModelMetric):
         references = [text for _, text in sample.usable_references]
         common_fields = {"question": sample.question, "references": references}
         pair = baseline_answer, sample.answer
-        return [
-            request(PROMPT, {**common_fields, "first": first, "second": second}, judge, repeat, self.judge)
-            for first, second in (pair, pair[::-1])
-        ]
+        requests = []
+        for shown_first, shown_second in (pair, pair[::-1]):
+            fields: dict[str, object] = {**common_fields, "first": shown_first, "second": shown_second}
+            requests.append(request(PROMPT, fields, judge, repeat, options=self.judge))
+        return requests
 
 
+_SCORES_OF_FIRST: Mapping[Choice, float] = {"first": 1.0, "second": 0.0, "tie": _TIE}
+"""The score of a choice for the answer shown first."""
 _VERDICTS = {1.0: "preferred", _TIE: "tie", 0.0: "baseline preferred"}
 
 
@@ -138,8 +144,3 @@ def read_choice(reply: str) -> tuple[Choice, str]:
     """
     reply_object = read_object(reply)
     return cast(Choice, one_of(reply_object, "verdict", get_args(Choice))), reason_of(reply_object)
-
-
-def _value(choice: Choice) -> float:
-    """The score of a choice for the answer shown first."""
-    return {"first": 1.0, "second": 0.0, "tie": _TIE}[choice]

@@ -6,7 +6,7 @@ import math
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -112,20 +112,19 @@ class SemanticSimilarity(Metric):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The fields, which depend on the options."""
-        return tuple(self._fields())
-
-    def _fields(self) -> Iterator[Field]:
-        vote = self.aggregation == "vote"
-        yield Field("similarity", _DESCRIPTION, low=0.0 if vote else -1.0, binary=vote)
+        is_vote = self.aggregation == "vote"
+        fields = [Field("similarity", _DESCRIPTION, low=0.0 if is_vote else -1.0, binary=is_vote)]
         names = _names(self.models)
         suffixes = field_suffixes(names)
         if len(names) > 1:
             for suffix, name in zip(suffixes, names, strict=True):
-                yield Field(f"similarity_{suffix}", f"cosine of the embeddings of {name}", low=-1.0)
+                fields.append(Field(f"similarity_{suffix}", f"cosine of the embeddings of {name}", low=-1.0))
         if self._is_calibrated:
-            yield Field("calibrated", "what people say of texts with such a cosine: 0 nothing in common, 1 the same")
+            description = "what people say of texts with such a cosine: 0 nothing in common, 1 the same"
+            fields.append(Field("calibrated", description))
         if self.threshold is not None:
-            yield Field("pass", f"1 where similarity reaches {self.threshold}", binary=True)
+            fields.append(Field("pass", f"1 where similarity reaches {self.threshold}", binary=True))
+        return tuple(fields)
 
     @property
     def headline(self) -> str:
@@ -145,10 +144,12 @@ class SemanticSimilarity(Metric):
             EncoderError: a model is not there.
         """
         models = ",".join(sorted(map(_label, self.models)))
-        how = f"consensus({float(self.tolerance)})" if self.aggregation == "consensus" else self.aggregation
+        aggregation = str(self.aggregation)
+        if self.aggregation == "consensus":
+            aggregation = f"consensus({float(self.tolerance)})"
         threshold = "none" if self.threshold is None else str(float(self.threshold))
         return (
-            f"{self.name}|v{self.version}|models:{models}|agg:{how}|threshold:{threshold}|chunk:max_seq|refs:best"
+            f"{self.name}|v{self.version}|models:{models}|agg:{aggregation}|threshold:{threshold}|chunk:max_seq|refs:best"
             f"|blank:{self.blank_answer}"
         )
 
@@ -162,18 +163,37 @@ class SemanticSimilarity(Metric):
         """
         signature = self.signature
         started = time.perf_counter()
-        outcomes = {i: outcome for i, sample in enumerate(samples) if (outcome := self.without_score(sample))}
-        pending = {i: sample for i, sample in enumerate(samples) if i not in outcomes}
+        # Blank answers, and those that equal a reference, need no model
+        outcomes: dict[int, Outcome] = {}
+        pending: dict[int, Sample] = {}
+        for i, sample in enumerate(samples):
+            outcome = self.without_score(sample)
+            if outcome is None:
+                pending[i] = sample
+            else:
+                outcomes[i] = outcome
+
         usage = Usage()
         if pending:
+            # All others go to the models together, so that each text is embedded once
             by_model = self._embeddings(list(pending.values()))
+            texts = {name: embeddings.by_text for name, embeddings in by_model.items()}
             for i, sample in pending.items():
-                outcomes[i] = self._with_models(sample, by_model)
-            usage = _usage(by_model.values(), time.perf_counter() - started, len(pending))
-        return [
-            Measurement(sample.sample_id, self.name, signature, outcomes[i], usage if i in pending else Usage())
-            for i, sample in enumerate(samples)
-        ]
+                compared = compare(sample, texts, self._rank)
+                outcomes[i] = self._scored(sample, *compared) if isinstance(compared, tuple) else compared
+            costs = [embeddings.cost_usd for embeddings in by_model.values()]
+            known_costs = [cost for cost in costs if cost is not None]
+            usage = Usage(
+                seconds=(time.perf_counter() - started) / len(pending),
+                tokens_in=round(sum(embeddings.tokens for embeddings in by_model.values()) / len(pending)),
+                # A sum with an unknown cost is unknown
+                cost_usd=sum(known_costs) / len(pending) if len(known_costs) == len(costs) else None,
+            )
+        measurements = []
+        for i, sample in enumerate(samples):
+            shared = usage if i in pending else Usage()
+            measurements.append(Measurement(sample.sample_id, self.name, signature, outcomes[i], usage=shared))
+        return measurements
 
     def without_score(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that needs no model, including answers that equal a reference."""
@@ -189,16 +209,15 @@ class SemanticSimilarity(Metric):
         from answerkey.metrics_core.embeddings.models import load_encoder
 
         cache = EmbeddingCache(Path(self.embedding_cache)) if self.embedding_cache else None
-        encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.models]
-        texts_of_samples = [_texts(sample) for sample in samples]
-        texts = {text for answer, references in texts_of_samples for text in (answer, *references.values())}
+        encoders: list[Encoder] = []
+        for model in self.models:
+            encoders.append(load_encoder(model) if isinstance(model, str) else model)
+        texts: set[str] = set()
+        for sample in samples:
+            answer, references = _texts(sample)
+            texts.update((answer, *references.values()))
         encoder_by_name = zip(_names(self.models), encoders, strict=True)
         return {name: embed(encoder, texts, cache) for name, encoder in encoder_by_name}
-
-    def _with_models(self, sample: Sample, by_model: Mapping[str, Embeddings]) -> Outcome:
-        texts = {name: embeddings.by_text for name, embeddings in by_model.items()}
-        compared = compare(sample, texts, self._rank)
-        return self._scored(sample, *compared) if isinstance(compared, tuple) else compared
 
     def _rank(self, cosines: Sequence[float]) -> float:
         # Without a consensus, references are still ranked; if the best one has none, neither has the sample.
@@ -219,10 +238,12 @@ class SemanticSimilarity(Metric):
             values += cosines
         reason = None
         if self._is_calibrated:
+            # What people say of texts with such a cosine, by the script of these
             pairs = pairs_for(sample.answer or "", sample.references[details["reference"]])
             ratings = [rating(name, pairs, cosine) for name, cosine in zip(_names(self.models), cosines, strict=True)]
             values.append(round(fmean(ratings), DECIMALS))
-            reason, details = band(values[-1]), {**details, "calibrated_on": pairs}
+            reason = band(values[-1])
+            details = {**details, "calibrated_on": pairs}
         if self.threshold is not None:
             values.append(float(similarity >= self.threshold))
         names = [field.name for field in self.fields]
@@ -233,27 +254,20 @@ _DESCRIPTION = "cosine of sentence embeddings of the answer and its best referen
 
 
 def _names(models: Sequence[str | Encoder]) -> list[str]:
-    return [model if isinstance(model, str) else model.name for model in models]
+    names = []
+    for model in models:
+        names.append(model if isinstance(model, str) else model.name)
+    return names
 
 
 def _label(model: str | Encoder) -> str:
     """`name@revision`, without the characters that structure a signature."""
     if isinstance(model, str):
         identified = identify(model)
-        name, revision = identified.label, identified.revision
+        label = f"{identified.label}@{identified.revision}"
     else:
-        name, revision = model.name, model.revision
-    return "@".join(re.sub(r"[|,\s]", "_", part) for part in (name, revision))
-
-
-def _usage(by_model: Collection[Embeddings], seconds: float, samples: int) -> Usage:
-    costs = [embeddings.cost_usd for embeddings in by_model]
-    total = None if None in costs else sum(cost for cost in costs if cost is not None)
-    return Usage(
-        seconds=seconds / samples,
-        tokens_in=round(sum(embeddings.tokens for embeddings in by_model) / samples),
-        cost_usd=None if total is None else total / samples,
-    )
+        label = f"{model.name}@{model.revision}"
+    return re.sub(r"[|,\s]", "_", label)
 
 
 def _texts(sample: Sample) -> tuple[str, dict[int, str]]:
@@ -282,7 +296,7 @@ def compare(
             values do not depend on the order of the references.
     """
     text, references = _texts(sample)
-    answer = _by_all(text, by_model)
+    answer = _embedded_by_all(text, by_model)
     if isinstance(answer, Failed):
         return answer
     if isinstance(answer, Undefined):
@@ -291,7 +305,7 @@ def compare(
     unusable: dict[str, str] = {}
     chunks: dict[str, list[int]] = {}
     for index, text in references.items():
-        reference = _by_all(text, by_model)
+        reference = _embedded_by_all(text, by_model)
         if isinstance(reference, Failed):
             return reference
         if isinstance(reference, Undefined):
@@ -304,17 +318,18 @@ def compare(
         chunks[str(index)] = [embedded.chunks for embedded in reference]
     if not candidates:
         return Undefined(f"references: {'; '.join(sorted(set(unusable.values())))}")
+    # The best reference, and the first of equal ones
     _, _, cosines, position = max(candidates)
     details: dict[str, Any] = {"reference": -position}
     if unusable:
         details["unusable_references"] = unusable
-    noted = _chunks_noted(list(by_model), [embedded.chunks for embedded in answer], chunks)
-    if noted:
-        details["chunks"] = noted
+    chunk_counts = _chunk_counts(list(by_model), [embedded.chunks for embedded in answer], chunks)
+    if chunk_counts:
+        details["chunks"] = chunk_counts
     return cosines, details
 
 
-def _by_all(text: str, by_model: Mapping[str, Mapping[str, Embedding]]) -> list[Embedded] | Undefined | Failed:
+def _embedded_by_all(text: str, by_model: Mapping[str, Mapping[str, Embedding]]) -> list[Embedded] | Undefined | Failed:
     """The embeddings of a text by all models, or the reason why a model has none; failures come first."""
     embeddings = [by_text[text] for by_text in by_model.values()]
     for embedding in embeddings:
@@ -326,11 +341,11 @@ def _by_all(text: str, by_model: Mapping[str, Mapping[str, Embedding]]) -> list[
     return [embedding for embedding in embeddings if not isinstance(embedding, Failed | Undefined)]
 
 
-def _cosines(names: Sequence[str], a: Sequence[Embedded], b: Sequence[Embedded]) -> list[float] | Failed:
+def _cosines(names: Sequence[str], answer: Sequence[Embedded], reference: Sequence[Embedded]) -> list[float] | Failed:
     from answerkey.metrics_core.embeddings.embed import cosine
 
     cosines = []
-    for name, x, y in zip(names, a, b, strict=True):
+    for name, x, y in zip(names, answer, reference, strict=True):
         try:
             cosines.append(round(cosine(x.vector, y.vector), DECIMALS))
         except ValueError as error:
@@ -338,19 +353,19 @@ def _cosines(names: Sequence[str], a: Sequence[Embedded], b: Sequence[Embedded])
     return cosines
 
 
-def _chunks_noted(
+def _chunk_counts(
     names: Sequence[str], answer: Sequence[int], references: Mapping[str, Sequence[int]]
 ) -> dict[str, Any]:
     """Model to the number of chunks, {"answer": 3, "references": {"0": 2}}, without texts in one piece."""
-    noted: dict[str, Any] = {}
+    by_model: dict[str, Any] = {}
     for i, name in enumerate(names):
         entry: dict[str, Any] = {"answer": answer[i]} if answer[i] > 1 else {}
         long = {index: counts[i] for index, counts in references.items() if counts[i] > 1}
         if long:
             entry["references"] = long
         if entry:
-            noted[name] = entry
-    return noted
+            by_model[name] = entry
+    return by_model
 
 
 def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | None, tolerance: float) -> float | None:
@@ -363,8 +378,9 @@ def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | 
         None if there is no consensus.
     """
     if how == "vote":
-        votes = sum(cosine >= (VOTE_AT if threshold is None else threshold) for cosine in cosines)
-        return float(2 * votes > len(cosines))
+        vote_at = VOTE_AT if threshold is None else threshold
+        n_votes = sum(cosine >= vote_at for cosine in cosines)
+        return float(2 * n_votes > len(cosines))
     if how == "consensus" and spread(cosines) > tolerance:
         return None
     return round(_AVERAGES[how](cosines), DECIMALS)

@@ -17,11 +17,11 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import is_blank
 
 _FENCED = regex.compile(r"```(?:json)?\s*\n(.*?)```", regex.DOTALL | regex.IGNORECASE)
-_ALONE = regex.compile(
+_SINGLE_LETTER = regex.compile(
     r"[\s*_\"'(\[]*([A-Za-z])[\s*_\"')\].:]*|[\s*_\"']*(?:\(([A-Za-z])\)|([A-Z])(?:[.):]|, [a-z])).*", regex.DOTALL
 )
-_NAMED = regex.compile(r"(?i:(answer|boxed)|choice|option)(?i:\s+is)?[\s:*({\"']*([A-Z])\b")
-_LONGEST_SEARCH_S = 1.0
+_NAMED_LETTER = regex.compile(r"(?i:(answer|boxed)|choice|option)(?i:\s+is)?[\s:*({\"']*([A-Z])\b")
+_MAX_SEARCH_S = 1.0
 
 
 def _integer_or_float(text: str) -> float:
@@ -54,12 +54,16 @@ class ValueMetric(LexicalMetric):
 
     def compare(self, answer: str, references: References) -> Outcome:
         """Compare the value of the answer with that of each reference."""
-        expected = [(i, value) for i, text in references if (value := self.read(text)) is not None]
+        expected = [(i, self.read(text)) for i, text in references]
+        expected = [(i, reference_value) for i, reference_value in expected if reference_value is not None]
         if not expected:
             return Undefined(f"no reference has a value for {self.name}")
         value = self.read(answer)
-        same = (i for i, reference in expected if value is not None and self.equal(value, reference))
-        return matched(next(same, None))
+        if value is not None:
+            for i, reference_value in expected:
+                if self.equal(value, reference_value):
+                    return matched(i)
+        return matched(None)
 
 
 @dataclass(frozen=True)
@@ -120,12 +124,14 @@ class Choice(ValueMetric):
 
     def read(self, text: str) -> str | None:
         """The letter that a text names as its answer, or else is, or begins with."""
-        named = _NAMED.findall(text)
-        if len({letter for _, letter in named}) > 1:
-            named = [(word, letter) for word, letter in named if word][-1:]
-        elif not named and (alone := _ALONE.fullmatch(text)):
-            named = [("", alone[alone.lastindex or 0])]
-        return named[-1][1].upper() if named else None
+        named = _NAMED_LETTER.findall(text)
+        letters = [letter for _, letter in named]
+        if len(set(letters)) > 1:
+            # Of several letters the last one that is called the answer
+            letters = [letter for word, letter in named if word]
+        elif not named and (single := _SINGLE_LETTER.fullmatch(text)):
+            letters = [single[single.lastindex or 0]]
+        return letters[-1].upper() if letters else None
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ class Pattern(LexicalMetric):
     def compare(self, answer: str, references: References) -> Outcome:
         """Search for each reference. Fails where one is no regular expression, or takes more than a second."""
         try:
-            matching = (i for i, text in references if regex.search(text.strip(), answer, timeout=_LONGEST_SEARCH_S))
+            matching = (i for i, text in references if regex.search(text.strip(), answer, timeout=_MAX_SEARCH_S))
             return matched(next(matching, None))
         except (regex.error, TimeoutError) as error:
             return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")
@@ -195,9 +201,12 @@ def tool_calls(value: Any) -> list[ToolCall]:
     except (ValueError, RecursionError):
         raise ValueError("is no JSON list of calls") from None
     calls: list[Any] = []
-    for item in content if isinstance(content, list) else [content]:
-        is_turn = isinstance(item, dict) and not item.keys().isdisjoint(("role", "content", "tool_calls"))
-        calls += item.get("tool_calls") or [] if is_turn else [item]
+    for call in content if isinstance(content, list) else [content]:
+        if isinstance(call, dict) and not call.keys().isdisjoint(("role", "content", "tool_calls")):
+            # A turn of a conversation
+            calls += call.get("tool_calls") or []
+        else:
+            calls.append(call)
     return [ToolCall.of(call) for call in calls]
 
 
@@ -245,23 +254,24 @@ class ToolCalls(Metric):
                 calls.append(tool_calls(sample.columns.get(column, "")))
             except ValueError as error:
                 return Failed("tool_calls", f"the column {column} {error}")
-        called, expected = [call._replace(arguments=call.arguments or "{}") for call in calls[0]], calls[1]
+        called = [call._replace(arguments=call.arguments or "{}") for call in calls[0]]
+        expected = calls[1]
 
         # Equal calls first, so that an expected call with open arguments takes none that another one needs
         equal = Counter(called) & Counter(expected)
-        rest_names = Counter(call.name for call in (Counter(called) - equal).elements())
-        n_right = (
-            equal.total() + (rest_names & Counter(call.name for call in expected if call.arguments is None)).total()
-        )
+        unmatched_names = Counter(call.name for call in (Counter(called) - equal).elements())
+        open_names = Counter(call.name for call in expected if call.arguments is None)
+        n_right = equal.total() + (unmatched_names & open_names).total()
         n_named = (Counter(call.name for call in called) & Counter(call.name for call in expected)).total()
-        matches = n_right == len(called) == len(expected)
+        # All calls, and in their order if it counts
+        matches = n_right == len(called) and n_right == len(expected)
         if matches and self.in_order:
-            matches = all(
-                call.name == expected_call.name and expected_call.arguments in (None, call.arguments)
-                for call, expected_call in zip(called, expected, strict=True)
-            )
-        names, arguments = (
-            PrecisionRecall.of(n, len(called), len(expected)).f1 if called or expected else 1.0
-            for n in (n_named, n_right)
-        )
+            for call, expected_call in zip(called, expected, strict=True):
+                if call.name != expected_call.name or expected_call.arguments not in (None, call.arguments):
+                    matches = False
+
+        names = PrecisionRecall.of(n_named, len(called), len(expected)).f1
+        arguments = PrecisionRecall.of(n_right, len(called), len(expected)).f1
+        if not called and not expected:
+            names = arguments = 1.0
         return Scored({"match": float(matches), "names": names, "arguments": arguments})

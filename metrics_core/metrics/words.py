@@ -47,6 +47,7 @@ class LexicalMetric(Metric):
         if not is_blank(sample.answer):
             return self.compare(sample.answer or "", references)
         blank = blank_outcome(fields, self.blank_answer)
+        # The details are those of an answer without a word
         empty = self.compare("", references) if isinstance(blank, Scored) else None
         if isinstance(blank, Scored) and isinstance(empty, Scored):
             return replace(blank, details=empty.details)
@@ -69,7 +70,8 @@ class PrecisionRecall(NamedTuple):
         """
         if not matched:
             return cls(0.0, 0.0, 0.0)
-        precision, recall = matched / in_answer, matched / in_reference
+        precision = matched / in_answer
+        recall = matched / in_reference
         return cls(precision, recall, 2 * precision * recall / (precision + recall))
 
     @property
@@ -100,14 +102,15 @@ class OverlapMetric(LexicalMetric):
 
     def compare(self, answer: str, references: References) -> Scored:
         """Compare the words with those of each reference; an answer that equals a reference scores 1."""
-        best, index = PERFECT, identical(normalise(answer), references)
+        index = identical(normalise(answer), references)
+        best = PERFECT
         if index is None:
             answer_words = words(answer)
             rows = []
             for i, text in references:
-                reference = reference_words(text)
-                shared = self.shared(answer_words, reference)
-                rows.append((PrecisionRecall.of(shared, len(answer_words), len(reference)), i))
+                expected_words = reference_words(text)
+                n_shared = self.shared(answer_words, expected_words)
+                rows.append((PrecisionRecall.of(n_shared, len(answer_words), len(expected_words)), i))
             # Of equal ones the first
             best, index = max(rows, key=lambda row: row[0].rank)
         return Scored(best._asdict(), details={"reference": index})
@@ -188,14 +191,13 @@ class Contains(LexicalMetric):
         index = identical(normalise(answer), references)
         if index is None:
             answer_words = words(answer)
-            expected_words = ((i, reference_words(text)) for i, text in references)
-            index = next((i for i, expected in expected_words if _in_one_piece(expected, answer_words)), None)
+            # Blanks around the words keep a part of a word from matching
+            for i, text in references:
+                expected = reference_words(text)
+                line = f" {' '.join(without_korean_particles(answer_words, expected))} "
+                if expected and f" {' '.join(without_korean_particles(expected, answer_words))} " in line:
+                    return matched(i)
         return matched(index)
-
-
-def _in_one_piece(expected: Sequence[str], answer: Sequence[str]) -> bool:
-    line = f" {' '.join(without_korean_particles(answer, expected))} "
-    return bool(expected) and f" {' '.join(without_korean_particles(expected, answer))} " in line
 
 
 def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:

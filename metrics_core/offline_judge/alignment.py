@@ -19,21 +19,20 @@ LONGEST_REFERENCE = 60
 the lengths of its texts and not with their product. References in training have at most 28."""
 _ENDINGS = word_list("endings")
 _NEGATING = word_list("negating_prefixes")
-_OPPOSITE_PREFIXES, _OPPOSITE_ENDINGS = (
-    tuple(tuple(pair.split()) for pair in TABLES[name]) for name in ("opposite_prefixes", "opposite_endings")
-)
-_LEAST_COMMON = 4
+_OPPOSITE_PREFIXES = [pair.split() for pair in TABLES["opposite_prefixes"]]
+_OPPOSITE_ENDINGS = [pair.split() for pair in TABLES["opposite_endings"]]
+_MIN_COMMON_LETTERS = 4
 """Letters that two words must have in common beside prefixes or endings that turn their meaning round."""
 LONG_WORD = 8
 """The letters from which a word hardly stands in another one by chance, but where a blank is lost."""
 _INSIDE = 0.7
 """The most a word resembles a longer one that contains it: "Niger" is not "Nigeria", but "Phil" may be "Philip"."""
-_LONGEST_PART = 400
+_MAX_PART_CHARS = 400
 """The most characters of a text that is searched for in another one. References in training have at most 174."""
 
 
 @lru_cache(maxsize=262_144)
-def alike(a: str, b: str) -> float:
+def alike(word: str, other_word: str) -> float:
     """The similarity of two stems, 0..1: 1 if equal, less for typos, inflections and initials.
 
     Numbers are alike only when they are equal. A word inside a longer one is another word, unless what follows it is an
@@ -46,26 +45,26 @@ def alike(a: str, b: str) -> float:
     >>> alike("legal", "illegal"), alike("niger", "nigeria") < HIT
     (0.0, True)
     """
-    if a == b:
+    if word == other_word:
         return 1.0
-    if not (a.isalpha() and b.isalpha()):
+    if not (word.isalpha() and other_word.isalpha()):
         return 0.0
-    if a.isascii() != b.isascii():
-        return _across_scripts(a, b)
-    short, long = (len(a), len(b)) if len(a) < len(b) else (len(b), len(a))
+    if word.isascii() != other_word.isascii():
+        return _across_scripts(word, other_word)
+    short, long = (len(word), len(other_word)) if len(word) < len(other_word) else (len(other_word), len(word))
     if short == 1:
         # R. for Richard; a single initial is weak evidence.
-        return 0.5 if a[0] == b[0] and long > 2 else 0.0
+        return 0.5 if word[0] == other_word[0] and long > 2 else 0.0
     # The length ratio rules out a match, by distance as well as by prefix.
     if short <= 3 or 5 * short < 3 * long:
         return 0.0
-    distance = Levenshtein.distance(a, b, score_cutoff=long // 2)
+    distance = Levenshtein.distance(word, other_word, score_cutoff=long // 2)
     ratio = 1 - distance / long
-    if inside_word(a, b):
+    if inside_word(word, other_word):
         ratio = min(ratio, _INSIDE)
-    elif a[:4] == b[:4] and Prefix.similarity(a, b) >= 0.6 * long:
+    elif word[:4] == other_word[:4] and Prefix.similarity(word, other_word) >= 0.6 * long:
         ratio = max(ratio, HIT)
-    return ratio if ratio >= 0.6 and not turned_round(a, b) else 0.0
+    return ratio if ratio >= 0.6 and not turned_round(word, other_word) else 0.0
 
 
 def occurs(stem: str, other_stems: Iterable[str]) -> bool:
@@ -78,35 +77,35 @@ def occurs(stem: str, other_stems: Iterable[str]) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def turned_round(a: str, b: str) -> bool:
+def turned_round(stem: str, other_stem: str) -> bool:
     """Whether a prefix or an ending turns the meaning round: "legal" and "illegal", "hypotension" and "hypertension",
     "chloride" and "chlorate".
 
     >>> turned_round("hypotension", "hypertension"), turned_round("prednison", "prednisolon")
     (True, True)
     """
-    short, long = (a, b) if len(a) < len(b) else (b, a)
-    if long.endswith(short) and long[: -len(short)] in _NEGATING and len(short) >= _LEAST_COMMON:
+    short, long = (stem, other_stem) if len(stem) < len(other_stem) else (other_stem, stem)
+    if long.endswith(short) and long[: -len(short)] in _NEGATING and len(short) >= _MIN_COMMON_LETTERS:
         return True
-    for word, opposite in ((a, b), (b, a)):
+    for word, opposite in ((stem, other_stem), (other_stem, stem)):
         for old_part, new_part in _OPPOSITE_PREFIXES:
             common = word[len(old_part) :]
-            if word.startswith(old_part) and len(common) >= _LEAST_COMMON and opposite == new_part + common:
+            if word.startswith(old_part) and len(common) >= _MIN_COMMON_LETTERS and opposite == new_part + common:
                 return True
         for old_part, new_part in _OPPOSITE_ENDINGS:
             common = word[: -len(old_part)]
-            if word.endswith(old_part) and len(common) >= _LEAST_COMMON and opposite == common + new_part:
+            if word.endswith(old_part) and len(common) >= _MIN_COMMON_LETTERS and opposite == common + new_part:
                 return True
     return False
 
 
-def inside_word(a: str, b: str) -> bool:
+def inside_word(word: str, other_word: str) -> bool:
     """Whether one word or number is a part of the other, and more than an ending is added: "iron" in "environment".
 
     >>> inside_word("legal", "illegal"), inside_word("125", "1250"), inside_word("bridge", "bridges")
     (True, True, False)
     """
-    short, long = (a, b) if len(a) < len(b) else (b, a)
+    short, long = (word, other_word) if len(word) < len(other_word) else (other_word, word)
     if short == long or short not in long:
         return False
     added = long[len(short) :]
@@ -114,15 +113,15 @@ def inside_word(a: str, b: str) -> bool:
     return any(map(str.isdigit, long)) or not is_ending
 
 
-def by_chance(word: str, other: str) -> bool:
+def by_chance(word: str, other_word: str) -> bool:
     """Whether a word may stand in a longer one without any relation to it: it is short, a number, or denied.
 
     >>> by_chance("iron", "environment"), by_chance("midpiece", "themidpieceand")
     (True, False)
     """
-    if not inside_word(word, other):
+    if not inside_word(word, other_word):
         return False
-    return len(word) < LONG_WORD or not word.isalpha() or turned_round(word, other)
+    return len(word) < LONG_WORD or not word.isalpha() or turned_round(word, other_word)
 
 
 def same_words(stems: Collection[str], reference_stems: Collection[str]) -> frozenset[str]:
@@ -136,13 +135,17 @@ def same_words(stems: Collection[str], reference_stems: Collection[str]) -> froz
     return frozenset([stem for stem in stems if stem in exact or occurs(stem, nearly)])
 
 
-def part_ratio(a: str, b: str) -> float:
+def part_ratio(text: str, other_text: str) -> float:
     """The similarity of the shorter text and the best part of the longer one, 0..100; of two long texts, as wholes.
 
     >>> part_ratio("ada", "it was ada brown")
     100.0
     """
-    return fuzz.partial_ratio(a, b) if min(len(a), len(b)) <= _LONGEST_PART else fuzz.ratio(a, b)
+    return (
+        fuzz.partial_ratio(text, other_text)
+        if min(len(text), len(other_text)) <= _MAX_PART_CHARS
+        else fuzz.ratio(text, other_text)
+    )
 
 
 def spelled_alike(expected: Sequence[str], stated: Sequence[str]) -> float:
@@ -157,9 +160,10 @@ def spelled_alike(expected: Sequence[str], stated: Sequence[str]) -> float:
     True
     """
     text = " ".join(expected)
-    if len(stated) <= 1 or len(text) > _LONGEST_PART or len(stated) > _LONGEST_PART:
+    if len(stated) <= 1 or len(text) > _MAX_PART_CHARS or len(stated) > _MAX_PART_CHARS:
         return run_alike(expected, stated)
     best = 0.0
+    # A word may be missing, or stand between the others
     for length in {max(1, len(expected) - 1), len(expected), min(len(expected) + 1, len(stated))}:
         for start in range(max(1, len(stated) - length + 1)):
             best = max(best, run_alike(expected, stated[start : start + length]))
@@ -180,19 +184,17 @@ def run_alike(expected: Sequence[str], stated: Sequence[str]) -> float:
         return ratio
     # What the two have in common only as a part of a word or as digits does not count
     unmatched = [word for word in stated if word not in expected]
-    unlike = [
-        word for word in expected
-        if word not in stated and any(by_chance(word, other_word) for other_word in unmatched)
-    ]  # fmt: skip
-    if not unlike:
-        return ratio
-    return ratio * max(0.0, 1 - sum(map(len, unlike)) / len(text))
+    n_unlike = 0
+    for word in expected:
+        if word not in stated and any(by_chance(word, other_word) for other_word in unmatched):
+            n_unlike += len(word)
+    return ratio * max(0.0, 1 - n_unlike / len(text))
 
 
-def _across_scripts(a: str, b: str) -> float:
+def _across_scripts(word: str, other_word: str) -> float:
     """The phonetic similarity of words in different scripts, by consonants in Latin letters: "битлз" and "beatles"."""
-    x = _skeleton(a)
-    y = _skeleton(b)
+    x = _skeleton(word)
+    y = _skeleton(other_word)
     if not x or not y or x[0] != y[0] or min(len(x), len(y)) < 2:
         return 0.0
     ratio = 1 - Levenshtein.distance(x, y) / max(len(x), len(y))
@@ -263,25 +265,26 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     # Numbers are looked up by their value, however they are written
     values = {number.value for number in reference.numbers}
     if values and values <= {number.value for number in answer.numbers}:
-        spelled = {i for number in reference.numbers for i in range(number.start, number.stop)}
-        content = reference.content or range(len(reference.stems))
-        scores = [1.0 if i in spelled else score for i, score in zip(content, scores, strict=True)]
+        positions = reference.content or range(len(reference.stems))
+        for i, position in enumerate(positions):
+            if position in reference.number_positions:
+                scores[i] = 1.0
 
     in_question = [stem in question_stems for stem in stems]
     if all(in_question):
         # A question that offers the answer ("A or B?") does not give it away.
         in_question = [False] * len(stems)
-    whole = names_whole(reference, answer)
+    is_named = names_whole(reference, answer)
     missing: list[str] = []
     matched: list[str] = []
-    for stem, score, is_asked in zip(stems, scores, in_question, strict=True):
-        if not is_asked:
-            (matched if whole or score >= HIT else missing).append(stem)
+    for stem, score, gives_nothing in zip(stems, scores, in_question, strict=True):
+        if not gives_nothing:
+            (matched if is_named or score >= HIT else missing).append(stem)
     return Alignment(
         stems=stems,
         score=tuple(scores),
         in_question=tuple(in_question),
-        whole=whole,
+        whole=is_named,
         missing=tuple(missing),
         matched=tuple(matched),
     )
@@ -323,8 +326,8 @@ def bare(normal: str) -> str:
     'paris'
     """
     marks = ".,;:!?\"'()[]{}"
-    kept = [word.strip(marks) for word in normal.split()]
-    return " ".join(word for word in kept if word and word not in ("the", "a", "an"))
+    words = [word.strip(marks) for word in normal.split()]
+    return " ".join(word for word in words if word and word not in ("the", "a", "an"))
 
 
 @lru_cache(maxsize=16_384)

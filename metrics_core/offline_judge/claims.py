@@ -111,6 +111,7 @@ class Claim:
         numbers = _numbers(text)
         core = stems - question.stems
 
+        # Verbs are told by the words around them
         around = ("", *tokens, "")
         triples = zip(around, tokens, around[2:], strict=False)
         verbs = frozenset(lemma(token) for previous, token, following in triples if is_verb(token, previous, following))
@@ -119,7 +120,7 @@ class Claim:
             is_bare = len(tokens) > 1 and tokens[1] in _BE
 
         # The part of the question that it has most words of
-        shares = [len(stems & part) / len(part) if part else 0.0 for part in question.parts]
+        shares = [len(stems & part) / max(1, len(part)) for part in question.parts]
         best = max(shares, default=0.0)
         is_clear = best >= 0.5 and shares.count(best) == 1
 
@@ -146,8 +147,8 @@ def says_yes_or_no(text: str) -> bool:
     >>> says_yes_or_no("No, whales are mammals.")
     True
     """
-    first = read(text).tokens[:1]
-    return bool(first) and first[0] in _YES | _NO
+    first_tokens = read(text).tokens[:1]
+    return bool(first_tokens) and first_tokens[0] in _YES | _NO
 
 
 def claims_of(facts: Sequence[Fact], question: Asked) -> tuple[Claim, ...]:
@@ -174,9 +175,9 @@ def _repeats(claim: Claim, earlier: Claim, question: Asked) -> bool:
         return False
     if question.closed and not (claim.core or earlier.core):
         return True
-    same_part = claim.part == earlier.part or None in (claim.part, earlier.part)
+    fits_part = claim.part == earlier.part or None in (claim.part, earlier.part)
     same_core = (claim.core or claim.fact.text) == (earlier.core or earlier.fact.text)
-    return same_part and same_core and claim.numbers == earlier.numbers and claim.limits == earlier.limits
+    return fits_part and same_core and claim.numbers == earlier.numbers and claim.limits == earlier.limits
 
 
 # Negations are compared separately.
@@ -224,7 +225,8 @@ def refined(claims: Sequence[Claim], references: Iterable[Claim], question: Aske
     )
     pieces: list[Claim] = []
     for claim in claims:
-        inside = [other for other in expected if len(other.nouns) < len(claim.nouns) and _covered(other, claim)]
+        shorter = [reference_claim for reference_claim in expected if len(reference_claim.nouns) < len(claim.nouns)]
+        inside = [reference_claim for reference_claim in shorter if _covered(reference_claim, claim)]
         if not inside or any(reference_claim.nouns == claim.nouns for reference_claim in expected):
             pieces.append(claim)
             continue
@@ -291,6 +293,6 @@ def _split(claim: Claim, phrases: Sequence[_Phrase]) -> list[Claim]:
         between.append(text[end:].strip(" ,"))
         fact = Fact(" … ".join(between).strip(), claim.fact.item)
         nouns = claim.nouns & core or core
-        rest = replace(claim, fact=fact, core=core, nouns=nouns, numbers=numbers, dates=(), part=None, bare=False)
-        claims.append(rest)
+        remainder = replace(claim, fact=fact, core=core, nouns=nouns, numbers=numbers, dates=(), part=None, bare=False)
+        claims.append(remainder)
     return claims

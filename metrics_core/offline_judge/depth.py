@@ -18,13 +18,13 @@ UNLIKE_TRAINING = "unlike the answers that it was trained on"
 
 _LETTER = regex.compile(r"\p{L}")
 _FOREIGN = regex.compile(r"[\p{L}--\p{Latin}]", regex.VERSION1)
-_ENOUGH_LETTERS = 4
+_MIN_FOREIGN_LETTERS = 4
 _FOREIGN_SHARE = 0.3
 _UNLIKELY = 0.02
-_PLAINLY = 3
+_MIN_ENGLISH_WORDS = 3
 _ENGLISH = word_list("plainly_english")
 """A text with three of these words is taken for English."""
-_ENOUGH_WORDS = 3
+_MIN_WORDS = 3
 _LOADING = Lock()
 """Two metrics that run at once load one model: it takes half a second of CPU."""
 
@@ -152,7 +152,7 @@ def language_of(text: str) -> str:
     ('eu', 'en')
     """
     words = text.lower().split()
-    if len(words) < _ENOUGH_WORDS or len(_ENGLISH.intersection(words)) >= _PLAINLY:
+    if len(words) < _MIN_WORDS or len(_ENGLISH.intersection(words)) >= _MIN_ENGLISH_WORDS:
         return "en"
     with _LOADING:
         identifier = _identifier()
@@ -174,4 +174,4 @@ def _foreign(text: Text) -> bool:
     if not foreign:
         return False
     letters = len(_LETTER.findall(text.raw))
-    return foreign >= min(letters, _ENOUGH_LETTERS) and foreign > _FOREIGN_SHARE * letters
+    return foreign >= min(letters, _MIN_FOREIGN_LETTERS) and foreign > _FOREIGN_SHARE * letters

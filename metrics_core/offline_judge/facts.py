@@ -103,12 +103,12 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
         clauses = list(_clauses(claim, question))
         stating = [clause for clause in clauses if not is_refusal(normalise(clause))]
         for clause in stating or clauses:
-            items = _items(clause, question)
-            for item in items:
-                fact_text = item.strip(" ,;:.!…—–")
+            pieces = _enumerated(clause, question)
+            for piece in pieces:
+                fact_text = piece.strip(" ,;:.!…—–")
                 if words(fact_text):
-                    is_item = is_listed or len(items) > 1
-                    by_form.setdefault(normalise(fact_text), Fact(fact_text, fact_text if is_item else ""))
+                    in_list = is_listed or len(pieces) > 1
+                    by_form.setdefault(normalise(fact_text), Fact(fact_text, fact_text if in_list else ""))
     return tuple(by_form.values())
 
 
@@ -162,7 +162,11 @@ def _joints(claim: str, question: str | None) -> list[re.Match[str]]:
     question_text = normalise(question or "")
     protected = [span.span() for span in _KEPT_TOGETHER.finditer(claim)]
     protected += [span.span() for span in _JOINED.finditer(claim) if normalise(span[0]) in question_text]
-    return [joint for joint in _JOINT.finditer(claim) if not any(a <= joint.start() < b for a, b in protected)]
+    joints = []
+    for joint in _JOINT.finditer(claim):
+        if not any(start <= joint.start() < stop for start, stop in protected):
+            joints.append(joint)
+    return joints
 
 
 def _clauses(claim: str, question: str | None) -> Iterator[str]:
@@ -181,9 +185,10 @@ def _clauses(claim: str, question: str | None) -> Iterator[str]:
     yield claim[start:]
 
 
-def _items(clause: str, question: str | None) -> list[str]:
+def _enumerated(clause: str, question: str | None) -> list[str]:
     """The items of a clause that is an enumeration, otherwise the clause. "Paris, France" is not an enumeration."""
     joints = _joints(clause, question)
+    # The pieces between the joints
     ends = [0]
     for joint in joints:
         ends += joint.span()
@@ -194,6 +199,6 @@ def _items(clause: str, question: str | None) -> list[str]:
     is_list = any(_COORDINATOR.search(joint[0]) for joint in joints)
     if not is_list and not _ALTERNATIVES.search(clause):
         is_list = len(items) > 2 or asks_several(question)
-    if is_list and all(len(item.split()) <= _MAX_ITEM_WORDS for item in items[1:]):
+    if is_list and all(len(piece.split()) <= _MAX_ITEM_WORDS for piece in items[1:]):
         return items
     return [clause]

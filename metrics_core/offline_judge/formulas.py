@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from answerkey.metrics_core.offline_judge.vocabulary import TABLES
 
-_LONGEST, _MOST_PARTS = 60, 8
+_MAX_CHARS = 60
+_MAX_PARTS = 8
 """Characters, and parts between blanks, of a formula. A longer text is prose in which signs occur."""
 _SHORT = 2
 """Characters of what may be a formula although it has no sign: "p" for "¬p"."""
@@ -57,7 +58,7 @@ def is_formula(text: str) -> bool:
     """
     text = _spelled(text)
     parts = text.split()
-    if len(parts) > _MOST_PARTS or _NO_FORMULA.search(text):
+    if len(parts) > _MAX_PARTS or _NO_FORMULA.search(text):
         return False
     if not _LETTER.search(text):
         return len(text) == 1 and bool(_SIGN.fullmatch(text))
@@ -80,7 +81,7 @@ def formulas_differ(answer: str, reference: str) -> bool:
     >>> formulas_differ("x squared", "x^2"), formulas_differ("5", "x = 5"), formulas_differ("A-", "A")
     (False, False, True)
     """
-    are_formulas = [len(text) <= _LONGEST and is_formula(text) for text in (answer, reference)]
+    are_formulas = [len(text) <= _MAX_CHARS and is_formula(text) for text in (answer, reference)]
     if not any(are_formulas):
         return False
     texts = [_signs(text) for text in (answer, reference)]
@@ -91,8 +92,8 @@ def formulas_differ(answer: str, reference: str) -> bool:
         if texts[0].rpartition("=")[2] == texts[1].rpartition("=")[2]:
             return False
     else:
-        formula, other = texts if are_formulas[0] else texts[::-1]
-        if len(other) > _SHORT or not _LETTER.search(other) or other in _SIDES.split(formula):
+        formula, short_text = texts if are_formulas[0] else texts[::-1]
+        if len(short_text) > _SHORT or not _LETTER.search(short_text) or short_text in _SIDES.split(formula):
             return False
     bare = [text.replace("-", "") for text in texts]
     if bare[0] == bare[1] and not any(text.startswith("-") or text.endswith("-") for text in texts):

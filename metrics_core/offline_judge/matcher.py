@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from statistics import fmean
 from typing import get_args
 
@@ -175,7 +175,7 @@ class _Ruled:
             indices = sorted(nearest[:MOST_REFERENCES])
 
         references = [read(pair.references[index]) for index in indices]
-        dates = frozenset(date for reference in references for date in reference.dates)
+        dates = frozenset(chain.from_iterable(reference.dates for reference in references))
         cases = tuple(Case.of(question, answer, reference, dates) for reference in references)
         return _Ruled(cases, tuple(map(decide, cases)), tuple(indices))
 
@@ -194,10 +194,11 @@ def look(pairs: Sequence[Pair], words: Mapping[str, float] | None = None) -> lis
     >>> seen.values[0]["recall"]
     1.0
     """
-    return [_seen(_Ruled.of(pair), load().words if words is None else words) for pair in pairs]
+    rarity = load().words if words is None else words
+    return [_with_features(_Ruled.of(pair), rarity) for pair in pairs]
 
 
-def _seen(ruled: _Ruled, words: Mapping[str, float]) -> Seen:
+def _with_features(ruled: _Ruled, words: Mapping[str, float]) -> Seen:
     rows = [features(case, focus(case.answer, case.reference, case.question), words) for case in ruled.cases]
     # Features of all references together, equal for each of them and independent of their order
     together = {
@@ -214,7 +215,9 @@ def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
     >>> matrix(seen, ["recall", "refusal"]).shape
     (2, 2)
     """
-    rows = [[*map(row.__getitem__, names)] for seen_pair in seen for row in seen_pair.values]
+    rows = []
+    for seen_pair in seen:
+        rows += [[*map(row.__getitem__, names)] for row in seen_pair.values]
     return np.array(rows, np.float64).reshape(-1, len(names))
 
 
@@ -236,7 +239,7 @@ def match(pairs: Sequence[Pair]) -> list[Match]:
     # If a rule decides, no features are needed, unless right answers are weighed against wrong ones
     weighed = {*wrong_pairs, *wrong_pairs.values()}
     for_model = [pair for pair, ruled_pair in ruled.items() if pair in weighed or settled(ruled_pair.rulings) is None]
-    seen = {pair: _seen(ruled[pair], model.words) for pair in for_model}
+    seen = {pair: _with_features(ruled[pair], model.words) for pair in for_model}
     rows = matrix([*seen.values()], model.features)
     all_probabilities = iter(model.probabilities(rows).tolist())
     all_far = iter(model.centroids.far(rows).tolist())
@@ -286,25 +289,29 @@ def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str
     >>> few.shape, many.shape
     ((1, 5), (1, 30))
     """
-    linear_inputs, tree_inputs = [], []
+    linear_inputs = []
+    tree_inputs = []
     for judgements in sides:
         nearest_rows: list[dict[str, float]] = []
         nearest_logits: list[float] = []
-        spreads: list[float] = []
+        inputs: list[float] = []
         for seen, probabilities in judgements:
             # The most likely reference, the first of ties
             nearest_rows.append(seen.values[max(range(len(probabilities)), key=probabilities.__getitem__)])
             logits = sorted([math.log(probability / (1 - probability)) for probability in probabilities], reverse=True)
             nearest_logits.append(logits[0])
-            spreads += [logits[0], fmean(logits[:2]), fmean(logits), math.log(len(logits))]
+            inputs += [logits[0], fmean(logits[:2]), fmean(logits), math.log(len(logits))]
             for name in ("characters_tokens", "recall_all", "soft_idf", "rouge_recall"):
                 values = sorted([row[name] for row in seen.values], reverse=True)
-                spreads += [values[0], fmean(values[:3])]
-        right, wrong = nearest_rows
-        gaps = [right[name] - wrong[name] for name in ("recall_all", "soft_idf", "rouge_recall")]
-        linear_inputs.append([*nearest_logits, *gaps])
-        features_of_both = [row[name] for row in nearest_rows for name in names]
-        tree_inputs.append([*spreads, *features_of_both, *(right[name] - wrong[name] for name in names)])
+                inputs += [values[0], fmean(values[:3])]
+        nearest_right, nearest_wrong = nearest_rows
+        differences = {name: nearest_right[name] - nearest_wrong[name] for name in nearest_right}
+        linear_inputs.append(
+            [*nearest_logits, *map(differences.__getitem__, ("recall_all", "soft_idf", "rouge_recall"))]
+        )
+        for row in (nearest_right, nearest_wrong, differences):
+            inputs += [row[name] for name in names]
+        tree_inputs.append(inputs)
     return np.array(linear_inputs, np.float64), np.array(tree_inputs, np.float64)
 
 
@@ -400,13 +407,13 @@ def asks_for_value(references: Iterable[Text]) -> bool:
 
 
 def beside_wrong(
-    rule: str, probability: float, other: tuple[str, float], weighed: float, *, of_value: bool = False
+    rule: str, probability: float, wrong_verdict: tuple[str, float], weighed: float, *, of_value: bool = False
 ) -> float:
     """The probability of a match with answers known to be wrong, after the rules.
 
     Args:
         rule, probability: of the verdict on the right answers; the rule is "model" if no rule decided.
-        other: rule and probability of the verdict on the wrong answers.
+        wrong_verdict: rule and probability of the verdict on the wrong answers.
         weighed: the probability of a match by the model, given both.
         of_value: whether a value is asked for (see `asks_for_value`).
 
@@ -416,12 +423,12 @@ def beside_wrong(
     if rule in _TAKEN_BACK or (rule == "refusal" and of_value):
         # "It is not Paris" and "Maybe Paris" have the words of the right answer, on which the model relies.
         return min(weighed, probability)
-    if rule in SAME_QUANTITY and other[0] in _OTHER_QUANTITY:
+    if rule in SAME_QUANTITY and wrong_verdict[0] in _OTHER_QUANTITY:
         # "5 km" is "5,000 m" and not "5 miles", though that shares more characters with it.
         return max(weighed, probability)
     if rule == "same_text":
         return probability
-    return min(weighed, 1 - other[1]) if other[0] == "same_text" else weighed
+    return min(weighed, 1 - wrong_verdict[1]) if wrong_verdict[0] == "same_text" else weighed
 
 
 def _weighed(judged: Match, wrong: Match, probability: float, *, of_value: bool = False) -> Match:
@@ -461,6 +468,7 @@ def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
     ranked = [(_RANK[ruling.rule], index) for index, ruling in enumerate(rulings) if ruling is not None]
     if not ranked:
         return None
+    # Of the rules for all references the one that stands first in the list
     _, index = min(ranked)
     deciding = rulings[index]
     assert deciding is not None
@@ -484,6 +492,7 @@ def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float
     decision = settled(rulings)
     if decision is not None:
         return decision
+    # The model may prefer a reference of which no rule says anything
     ranked = sorted(range(len(rulings)), key=lambda index: (-probabilities[index], index))
     unruled = [index for index in ranked if rulings[index] is None]
     if probabilities[unruled[0]] >= HALF or len(unruled) == len(ranked):

@@ -26,8 +26,10 @@ class _Stored:
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
         """From numbers and lists of them, as in the file."""
-        values = {name: stored[name] for name in cls.__annotations__}
-        return cls(**{name: np.array(value) if np.ndim(value) else value for name, value in values.items()})
+        fields = {}
+        for name in cls.__annotations__:
+            fields[name] = np.array(stored[name]) if np.ndim(stored[name]) else stored[name]
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,14 +58,15 @@ class Trees(_Stored):
     def sums(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Sum of the values of the leaves that each row ends in: shape (rows,)."""
         total = np.empty(len(rows))
-        for at in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[at : at + _ROWS_AT_ONCE]
-            first = np.arange(0, some.size, some.shape[1])[:, None]
-            node = np.tile(self.roots, (len(some), 1))
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            # Rows in a chunk fit into the cache of a processor. Each is in one node of each tree.
+            chunk = rows[start : start + _ROWS_AT_ONCE]
+            row_starts = np.arange(0, chunk.size, chunk.shape[1])[:, None]
+            node = np.tile(self.roots, (len(chunk), 1))
             for _ in range(self.depth):
-                right = some.take(first + self.feature.take(node)) > self.threshold.take(node)
-                node = self.children.take(2 * node + right)
-            total[at : at + _ROWS_AT_ONCE] = self.value.take(node).sum(axis=1)
+                goes_right = chunk.take(row_starts + self.feature.take(node)) > self.threshold.take(node)
+                node = self.children.take(2 * node + goes_right)
+            total[start : start + _ROWS_AT_ONCE] = self.value.take(node).sum(axis=1)
         return total
 
 
@@ -97,10 +100,11 @@ class Centroids(_Stored):
         """
         result = np.empty(len(rows))
         lengths = (self.points**2).sum(axis=1)
-        for at in range(0, len(rows), _ROWS_AT_ONCE):
-            some = self.standardised(rows[at : at + _ROWS_AT_ONCE])
-            nearest = (lengths - 2 * (some @ self.points.T)).min(axis=1)
-            result[at : at + _ROWS_AT_ONCE] = np.sqrt(np.maximum(nearest + (some**2).sum(axis=1), 0))
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            chunk = self.standardised(rows[start : start + _ROWS_AT_ONCE])
+            # The square of a distance is |point|² - 2 row · point + |row|²
+            nearest = (lengths - 2 * (chunk @ self.points.T)).min(axis=1)
+            result[start : start + _ROWS_AT_ONCE] = np.sqrt(np.maximum(nearest + (chunk**2).sum(axis=1), 0))
         return result
 
     def far(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -155,14 +159,23 @@ class MatcherModel:
         calibrated: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logit, -30, 30)))
         return calibrated
 
-    def outweighs(self, few: npt.NDArray[np.float64], many: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def outweighs(
+        self, linear_inputs: npt.NDArray[np.float64], tree_inputs: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
         """The probability of a match, 0..1, if right and wrong answers are known.
 
         >>> model = load()
         >>> model.outweighs(np.zeros((2, len(model.against) - 1)), np.zeros((2, 24 + 3 * len(model.features)))).shape
         (2,)
         """
-        return weigher(self.against, self.against_trees, self.against_base, self.scale, few, many)
+        return weigher(
+            curve=self.against,
+            trees=self.against_trees,
+            base=self.against_base,
+            scale=self.scale,
+            linear_inputs=linear_inputs,
+            tree_inputs=tree_inputs,
+        )
 
 
 def weigher(
@@ -170,22 +183,22 @@ def weigher(
     trees: Trees,
     base: float,
     scale: float,
-    few: npt.NDArray[np.float64],
-    many: npt.NDArray[np.float64],
+    linear_inputs: npt.NDArray[np.float64],
+    tree_inputs: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
     """The probability of a match if right and wrong answers are known: the mean logit of a regression and of trees.
 
     Args:
-        curve: the offset, and a weight for each column of `few`.
+        curve: the offset, and a weight for each column of `linear_inputs`.
         base, scale: the mean logit of the trees, and the factor of their sums.
-        few, many: the inputs of the regression and of the trees (see `matcher.both_sides`).
+        linear_inputs, tree_inputs: the inputs of the regression and of the trees (see `matcher.both_sides`).
 
     >>> leaf = {"roots": [0], "feature": [0], "threshold": [0], "children": [0, 0], "value": [0], "depth": 0}
     >>> weigher([0, 2, -2], Trees.of(leaf), 0, 1, np.array([[0.5, 0.5]]), np.zeros((1, 9))).tolist()
     [0.5]
     """
-    regression = curve[0] + few @ np.array(curve[1:])
-    logits = (regression + base + scale * trees.sums(many)) / 2
+    regression = curve[0] + linear_inputs @ np.array(curve[1:])
+    logits = (regression + base + scale * trees.sums(tree_inputs)) / 2
     result: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
     return result
 
@@ -197,8 +210,8 @@ def load() -> MatcherModel:
     >>> len(load().features), len(load().revision)
     (43, 6)
     """
-    data = FILE.read_bytes()
-    return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
+    content = FILE.read_bytes()
+    return parse(json.loads(content), hashlib.sha256(content).hexdigest()[:6])
 
 
 def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:

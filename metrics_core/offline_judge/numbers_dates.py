@@ -11,14 +11,19 @@ from functools import lru_cache
 from answerkey.metrics_core.offline_judge.vocabulary import TABLES, UNIT_WORDS, word_list
 
 
-def _values(table: str, step: int, first: int = 1) -> Mapping[str, int]:
-    """The words of a table and the values of their lines: `first` times `step`, and `step` more for each line."""
-    return {word: n * step for n, words in enumerate(TABLES[table], first) for word in words.split()}
+def _values(table: str, step: int, first_line: int = 1) -> Mapping[str, int]:
+    """The words of a table and the values of their lines: `first_line` times `step`, and `step` more for each line."""
+    values: dict[str, int] = {}
+    for n, line in enumerate(TABLES[table], first_line):
+        values |= dict.fromkeys(line.split(), n * step)
+    return values
 
 
-_ONES, _TENS, _HUNDREDS = _values("ones", 1, 0), _values("tens", 10, 2), _values("hundreds", 100)
+_ONES = _values("ones", 1, first_line=0)
+_TENS = _values("tens", 10, first_line=2)
+_CARDINALS = {**_values("hundreds", 100), **_TENS, **_ONES}
 _MONTHS = _values("months", 1)
-_COMPOUNDS = _values("spanish_twenties", 1, 21)
+_COMPOUNDS = _values("spanish_twenties", 1, first_line=21)
 _GERMAN_ONES = {word: value for word, value in _ONES.items() if value} | {"ein": 1}
 _GERMAN = re.compile(
     r"(?:(?P<thousands>{ones})?(?P<thousand>tausend))?(?:(?P<hundreds>{ones})?(?P<hundred>hundert))?"
@@ -100,6 +105,7 @@ def compound(token: str) -> int | None:
     parts = _GERMAN.fullmatch(token)
     if parts is None or token in ("und", "tausend", "hundert"):
         return None
+    # The ones stand before the tens: "fünfundzwanzig"
     value = _GERMAN_ONES.get(parts["ones"] or parts["last"], 0) + _TENS.get(parts["tens"], 0)
     if parts["hundred"]:
         value += 100 * _GERMAN_ONES.get(parts["hundreds"], 1)
@@ -130,12 +136,15 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
         if token == "ciento" and position and tokens[position - 1] == "por":
             # "18 por ciento" is 18 %
             continue
-        below = token in _MINUS and position + 1 < len(tokens)
-        number = _number_at(tokens, position + 1 if below else position)
+        # A negative number begins with its sign
+        is_below = token in _MINUS and position + 1 < len(tokens)
+        number = _number_from(tokens, position + 1 if is_below else position)
         if number is not None:
-            half = _token(tokens, number.stop) == "½"
-            value = number.value + 0.5 * half
-            result.append(Number(-value if below else value, position, number.stop + half, number.ordinal))
+            is_half = _token(tokens, number.stop) == "½"
+            # Adding 0.0 makes a plain 0 of a negative one
+            value = number.value + (0.5 if is_half else 0.0)
+            stop = number.stop + 1 if is_half else number.stop
+            result.append(Number(-value if is_below else value, position, stop, number.ordinal))
     return result
 
 
@@ -143,80 +152,83 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
 @lru_cache(maxsize=65_536)
 def _may_begin(token: str) -> bool:
     """Whether a number or a date may begin with this token."""
-    named = token == "a" or any(token in words for words in (_ONES, _TENS, _HUNDREDS, _MINUS, _MONTHS))
-    if named or any(map(str.isdigit, token)):
+    if token == "a" or any(token in words for words in (_CARDINALS, _MINUS, _MONTHS)):
+        return True
+    if any(map(str.isdigit, token)):
         return True
     return any(value(token) is not None for value in (ordinal_word, compound, roman))
 
 
-def _number_at(tokens: Sequence[str], start: int) -> Number | None:
+def _number_from(tokens: Sequence[str], start: int) -> Number | None:
     token = tokens[start]
     value = digits(token)
     if value is not None:
-        return _scaled(tokens, value, start, start + 1, ordinal=not _PLAIN.fullmatch(token))
-    in_words = token in _ONES or token in _TENS or token in _HUNDREDS or compound(token) is not None
-    if in_words or (token == "a" and start + 1 < len(tokens) and tokens[start + 1] in _SCALES):
+        stop = start + 1
+        while stop < len(tokens) and tokens[stop] in _SCALES:
+            value *= _SCALES[tokens[stop]]
+            stop += 1
+        return Number(value, start, stop, ordinal=not _PLAIN.fullmatch(token))
+    is_cardinal = token in _CARDINALS or compound(token) is not None
+    if is_cardinal or (token == "a" and _token(tokens, start + 1) in _SCALES):
         return _in_words(tokens, start)
     ordinal = ordinal_word(token)
-    if ordinal is not None:
-        return Number(float(ordinal), start, start + 1, True)
-    numeral = roman(token)
-    if numeral is not None and start > 0:
-        return Number(float(numeral), start, start + 1, True)
-    return None
-
-
-def _scaled(tokens: Sequence[str], value: float, start: int, stop: int, *, ordinal: bool) -> Number:
-    while stop < len(tokens) and tokens[stop] in _SCALES:
-        value *= _SCALES[tokens[stop]]
-        stop += 1
-    return Number(value, start, stop, ordinal)
+    if ordinal is None and start > 0:
+        ordinal = roman(token)
+    return None if ordinal is None else Number(float(ordinal), start, start + 1, ordinal=True)
 
 
 def _in_words(tokens: Sequence[str], start: int) -> Number:
-    total, part, stop = 0.0, 0.0, start
+    total = 0.0
+    part = 0.0
+    # What follows a thousand is less than a thousand
+    limit = 1e15
+    stop = start
     ordinal = False
-    last = 1e15
     while stop < len(tokens) and not ordinal:
         token = tokens[stop]
+        following = _token(tokens, stop + 1)
         if token in _SCALES and (stop > start or token != "a"):
             scale = _SCALES[token]
             if scale == 100:
                 part = (part or 1) * 100
+                limit = 1e15
             else:
-                total, part = total + (part or 1) * scale, 0.0
-            last = 1e15 if scale == 100 else scale
-        elif token in ("and", "a") and stop + 1 < len(tokens) and (stop == start or part >= 100 or total):
-            if _small(tokens[stop + 1]) is None and tokens[stop + 1] not in _SCALES:
+                total += (part or 1) * scale
+                part = 0.0
+                limit = scale
+        elif token in ("and", "a") and following and (stop == start or part >= 100 or total):
+            if _small(following) is None and following not in _SCALES:
                 break
         elif token in _JOINS:
             # "cuarenta y ocho"
-            joined = _small(tokens[stop + 1]) if stop + 1 < len(tokens) else None
+            joined = _small(following)
             if joined is None or joined > 9 or part % 100 < 30 or part % 10:
                 break
         else:
             small = _small(token)
             # "twenty one" is 21, "one two" are two numbers.
-            if small is None or (part % 100 and not (part % 10 == 0 and small < 10)) or small >= last:
+            if small is None or (part % 100 and not (part % 10 == 0 and small < 10)) or small >= limit:
                 break
             part += small
-            ordinal = not any(token in table for table in (_ONES, _TENS, _HUNDREDS)) and compound(token) is None
+            ordinal = token not in _CARDINALS and compound(token) is None
         stop += 1
     return Number(total + part, start, max(stop, start + 1), ordinal)
 
 
 def _small(token: str) -> int | None:
-    for table in (_ONES, _TENS, _HUNDREDS):
-        if token in table:
-            return table[token]
-    if (value := compound(token)) is not None:
-        return value
-    ordinal = ordinal_word(token)
-    return ordinal if ordinal is not None and token not in ("second", "once", "twice", "thrice") else None
+    value = _CARDINALS.get(token)
+    if value is None:
+        value = compound(token)
+    if value is None and token not in ("second", "once", "twice", "thrice"):
+        value = ordinal_word(token)
+    return value
 
 
-_EARLIEST, _LATEST = 1000, 2199
-_CENTURY, _AFTER_YEAR, _BETWEEN_PARTS = map(word_list, ("century", "after_year", "between_date_parts"))
+_EARLIEST = 1000
+_LATEST = 2199
+_CENTURY = word_list("century")
+_AFTER_YEAR = word_list("after_year")
+_BETWEEN_PARTS = word_list("between_date_parts")
 _AMBIGUOUS = word_list("ambiguous_months")
 """Months whose names are also words or names of people; they count only beside a day or a year."""
 
@@ -245,35 +257,38 @@ class Date:
         """The number of stated parts among year, month and day."""
         return sum(part is not None for part in (self.year, self.month, self.day))
 
-    def agrees(self, other: Date) -> bool:
+    def agrees(self, other_date: Date) -> bool:
         """Whether both state a part in common, and no common part differs.
 
         >>> Date(2018, 5).agrees(Date(2018)), Date(2018, 5).agrees(Date(2018, 6))
         (True, False)
         """
-        span = max(self.span, other.span)
-        years = [None if year is None else year // span for year in (self.year, other.year)]
-        pairs = (years, (self.month, other.month), (self.day, other.day))
-        agreeing = [part == other_part for part, other_part in pairs if part is not None and other_part is not None]
-        if bool(agreeing) and all(agreeing):
+        parts = [(self.month, other_date.month), (self.day, other_date.day)]
+        if self.year is not None and other_date.year is not None:
+            span = max(self.span, other_date.span)
+            parts.append((self.year // span, other_date.year // span))
+        agreeing = [
+            part == other_number for part, other_number in parts if part is not None and other_number is not None
+        ]
+        if agreeing and all(agreeing):
             return True
-        if not (self.ambiguous or other.ambiguous):
+        if not (self.ambiguous or other_date.ambiguous):
             return False
-        ambiguous_date, fixed_date = (self, other) if self.ambiguous else (other, self)
-        return replace(ambiguous_date, month=ambiguous_date.day, day=ambiguous_date.month, ambiguous=False).agrees(
-            replace(fixed_date, ambiguous=False)
-        )
+        # The day of one of them may be the month
+        ambiguous_date, fixed_date = (self, other_date) if self.ambiguous else (other_date, self)
+        exchanged = replace(ambiguous_date, month=ambiguous_date.day, day=ambiguous_date.month, ambiguous=False)
+        return exchanged.agrees(replace(fixed_date, ambiguous=False))
 
-    def covers(self, other: Date) -> bool:
+    def covers(self, other_date: Date) -> bool:
         """Whether it agrees and states at least as much: "18 May 2018" covers "May 2018", not the other way.
 
         >>> Date(2018, 5, 18).covers(Date(2018, 5)), Date(2018, 5).covers(Date(2018, 5, 18))
         (True, False)
         """
-        if not self.agrees(other) or self.span > other.span:
+        if not self.agrees(other_date) or self.span > other_date.span:
             return False
-        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
-        return all(part is not None for part, other_part in pairs if other_part is not None)
+        pairs = ((self.year, other_date.year), (self.month, other_date.month), (self.day, other_date.day))
+        return all(part is not None for part, other_number in pairs if other_number is not None)
 
 
 def dates(tokens: Sequence[str]) -> list[Date]:
@@ -288,24 +303,19 @@ def dates(tokens: Sequence[str]) -> list[Date]:
     for position, token in enumerate(tokens):
         if not _may_begin(token) or (result and position < result[-1].stop):
             continue
-        date = (
-            _numeric(tokens, position)
-            or _with_month(tokens, position)
-            or _century(tokens, position)
-            or _year_alone(tokens, position)
-        )
+        date = _numeric(tokens, position) or _with_month(tokens, position) or _only_years(tokens, position)
         if date is not None:
             result.append(date)
     return result
 
 
-def _whole(token: str) -> int | None:
+def _whole_number(token: str) -> int | None:
     value = digits(token)
     return int(value) if value is not None and value == int(value) and value > 0 else None
 
 
 def _year(token: str) -> int | None:
-    value = _whole(token) if len(token) == 4 else None
+    value = _whole_number(token) if len(token) == 4 else None
     return value if value is not None and _EARLIEST <= value <= _LATEST else None
 
 
@@ -314,73 +324,75 @@ def _numeric(tokens: Sequence[str], position: int) -> Date | None:
     pieces = tokens[position].split(".")
     stop = position + 1
     if len(pieces) != 3:
-        pieces, stop = list(tokens[position : position + 3]), position + 3
-    if len(pieces) < 3 or not all(p.isdecimal() and len(p) <= 4 for p in pieces):
+        pieces = list(tokens[position : position + 3])
+        stop = position + 3
+    if len(pieces) < 3 or not all(piece.isdecimal() and len(piece) <= 4 for piece in pieces):
         return None
-    a, b, c = (int(p) for p in pieces)
-    if len(pieces[0]) == 4 and _EARLIEST <= a <= _LATEST and b <= 12 and 1 <= c <= 31:
-        return Date(a, b, c, start=position, stop=stop)
-    if len(pieces[2]) == 4 and _EARLIEST <= c <= _LATEST and max(a, b) <= 31:
-        # Day first, unless only the month can come first; with a stroke, nobody can tell.
-        month, day = (a, b) if b > 12 else (b, a)
-        if 1 <= month <= 12 and day >= 1:
-            return Date(c, month, day, start=position, stop=stop, ambiguous=stop > position + 1 and max(a, b) <= 12)
-    return None
+    year, month, day = map(int, pieces)
+    if len(pieces[0]) == 4 and _EARLIEST <= year <= _LATEST and month <= 12 and 1 <= day <= 31:
+        return Date(year, month, day, start=position, stop=stop)
+    # The day first, unless only the month can come first; with a stroke, nobody can tell.
+    day, month, year = map(int, pieces)
+    if month > 12:
+        month, day, year = map(int, pieces)
+    if len(pieces[2]) != 4 or not _EARLIEST <= year <= _LATEST or not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    is_ambiguous = stop > position + 1 and day <= 12
+    return Date(year, month, day, start=position, stop=stop, ambiguous=is_ambiguous)
 
 
 def _with_month(tokens: Sequence[str], position: int) -> Date | None:
     """Day month year and month day year, with parts missing."""
+    # The day before the month, if there is one
     day: int | None = None
     month_at = position
-    value = _whole(tokens[position]) or ordinal_word(tokens[position])
-    if value is not None and value <= 31 and _year(tokens[position]) is None:
-        day, month_at = value, _after(tokens, position + 1, _BETWEEN_PARTS)
-    month = _MONTHS.get(tokens[month_at]) if month_at < len(tokens) else None
+    number = _whole_number(tokens[position]) or ordinal_word(tokens[position])
+    if number is not None and number <= 31 and _year(tokens[position]) is None:
+        day = number
+        month_at = _skip(tokens, position + 1, _BETWEEN_PARTS)
+    month = _MONTHS.get(_token(tokens, month_at))
     if month is None:
         return None
+    # The day behind the month, unless it is a year
     stop = month_at + 1
-    if day is None and stop < len(tokens):
-        value = _whole(tokens[stop]) if len(tokens[stop]) != 4 else None
-        if value is not None and value <= 31:
-            day, stop = value, stop + 1
-    year_at = _after(tokens, stop, _BETWEEN_PARTS)
-    year = _year(tokens[year_at]) if year_at < len(tokens) else None
+    following = _token(tokens, stop)
+    if day is None and len(following) != 4:
+        number = _whole_number(following)
+        if number is not None and number <= 31:
+            day = number
+            stop += 1
+    # A month alone may be another word: "may"
+    year_at = _skip(tokens, stop, _BETWEEN_PARTS)
+    year = _year(_token(tokens, year_at))
     if year is not None:
-        stop = _after(tokens, year_at + 1, _AFTER_YEAR)
+        stop = _skip(tokens, year_at + 1, _AFTER_YEAR)
     if day is None and year is None and tokens[month_at] in _AMBIGUOUS:
         return None
     return Date(year, month, day, start=position, stop=stop)
 
 
-def _after(tokens: Sequence[str], position: int, words: frozenset[str]) -> int:
-    """The index of the first token from `at` that is not one of `words`."""
+def _skip(tokens: Sequence[str], position: int, words: frozenset[str]) -> int:
+    """Return the index of the first token from `position` on that is not one of `words`."""
     return next((i for i in range(position, len(tokens)) if tokens[i] not in words), len(tokens))
 
 
-def _century(tokens: Sequence[str], position: int) -> Date | None:
-    if position + 1 >= len(tokens) or tokens[position + 1] not in _CENTURY:
-        return None
-    number = _whole(tokens[position]) or ordinal_word(tokens[position]) or roman(tokens[position])
-    return Date((number - 1) * 100, span=100, start=position, stop=position + 2) if number and number <= 22 else None
-
-
-def _year_alone(tokens: Sequence[str], position: int) -> Date | None:
+def _only_years(tokens: Sequence[str], position: int) -> Date | None:
+    """A century, a decade or a year without its month."""
     token = tokens[position]
+    following = _token(tokens, position + 1)
+    if following in _CENTURY:
+        number = _whole_number(token) or ordinal_word(token) or roman(token)
+        if number and number <= 22:
+            return Date((number - 1) * 100, span=100, start=position, stop=position + 2)
     if len(token) == 3 and token.endswith("0s") and token[0].isdecimal():
         # "The 90s" are the 1990s; decades of other centuries are written in full.
         return Date(1900 + int(token[:2]), span=10, start=position, stop=position + 1)
-    if len(token) in (5, 6) and token.endswith("s"):
-        decade = _year(token[:4])
-        return (
-            Date(decade, span=10, start=position, stop=position + 1)
-            if decade is not None and decade % 10 == 0
-            else None
-        )
-    year = _year(token)
-    if year is None:
+    is_decade = len(token) in (5, 6) and token.endswith("s")
+    year = _year(token[:4] if is_decade else token)
+    if year is None or (is_decade and year % 10):
         return None
-    followed = position + 1 < len(tokens) and tokens[position + 1] in _AFTER_YEAR
-    return Date(year, start=position, stop=position + 1 + followed)
+    stop = position + 2 if following in _AFTER_YEAR and not is_decade else position + 1
+    return Date(year, span=10 if is_decade else 1, start=position, stop=stop)
 
 
 _HALF_DAY = 12 * 60
@@ -443,6 +455,7 @@ def times(normal: str) -> list[frozenset[int]]:
         elif not half and time["night"]:
             half = "p" if 6 <= hour < 12 else "a"
 
+        # "2 pm" is one time, "2:00" and "2 o'clock" may be two
         if half and hour <= 12:
             afternoon = _HALF_DAY if half == "p" else 0
             readings.append(frozenset([hour % 12 * 60 + minute + afternoon]))
@@ -451,7 +464,8 @@ def times(normal: str) -> list[frozenset[int]]:
             readings.append(frozenset([minutes]))
             if hour <= 12 and not time["hour"].startswith("0"):
                 readings[-1] |= {(minutes + _HALF_DAY) % (2 * _HALF_DAY)}
-    readings += [frozenset([_HALF_DAY if time["noon"] else 0]) for time in _NAMED_TIME.finditer(normal)]
+    for time in _NAMED_TIME.finditer(normal):
+        readings.append(frozenset([_HALF_DAY if time["noon"] else 0]))
     return readings
 
 
@@ -464,16 +478,27 @@ def without_times(normal: str) -> str:
     return _NAMED_TIME.sub(" ", _TIME.sub(" ", normal))
 
 
-_SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
+_CONVERSION_GAP = 0.005
+_ROUNDING_GAP = 0.03
+_DIGITS_GAP = 0.05
+"""Up to such gaps, as shares, amounts are equal in two units, equal for people who round, or one may be the other one
+rounded to fewer digits."""
 _PERHAPS_SAME = ({"degree", "celsius"}, {"degree", "fahrenheit"}, {"pound", "sterling"})
-_FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
+_FACTORS: dict[str, tuple[str, float]] = {}
+"""The kind of quantity that a unit measures, and its factor to the base unit."""
+for _kind, _units in TABLES["measures"].items():
+    _FACTORS |= {unit: (_kind, factor) for unit, factor in _units.items()}
 _ZEROS: Mapping[str, float] = TABLES["zeros"]
 """What is added to a temperature before it is converted."""
-_LEAST = {"temperature": 100.0}
+_MIN_SIZES = {"temperature": 100.0}
 """The amount of which a difference is at least taken as a share: 20 and 21 °C are 1 % apart."""
-_PER_WORDS, _BEFORE_UNITS, _MARKS_OF_MONEY = word_list("per"), word_list("before_units"), frozenset("$€£₽¢¥₹₩₺")
-ADVERBS_OF_RATES: Mapping[str, str] = {word: unit for unit, words in TABLES["daily"].items() for word in words.split()}
+_PER_WORDS = word_list("per")
+_BEFORE_UNITS = word_list("before_units")
+_MARKS_OF_MONEY = frozenset("$€£₽¢¥₹₩₺")
+ADVERBS_OF_RATES: dict[str, str] = {}
 """The units of "daily", "jährlich" and others."""
+for _unit, _adverbs in TABLES["daily"].items():
+    ADVERBS_OF_RATES |= dict.fromkeys(_adverbs.split(), _unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,7 +516,7 @@ class Quantity:
     value: float
     unit: str = ""
 
-    def equals(self, other: Quantity) -> bool:
+    def equals(self, other_quantity: Quantity) -> bool:
         """Whether the amounts are equal; a missing unit matches every unit.
 
         Amounts in two units agree within 0.5 %, or if one is the other one converted and rounded.
@@ -499,63 +524,72 @@ class Quantity:
         >>> [Quantity(1, "mile").equals(Quantity(km, "kilometre")) for km in (1.6, 1.7)]
         [True, False]
         """
-        gap = self._gap(other)
-        if not self.unit or not other.unit or self.unit == other.unit:
+        gap = self._gap(other_quantity)
+        if not self.unit or not other_quantity.unit or self.unit == other_quantity.unit:
             return gap == 0
-        return gap <= _SAME or (gap <= _NEAR and (self._rounds_to(other) or other._rounds_to(self)))
+        return gap <= _CONVERSION_GAP or (
+            gap <= _ROUNDING_GAP and (self._rounds_to(other_quantity) or other_quantity._rounds_to(self))
+        )
 
-    def _rounds_to(self, other: Quantity) -> bool:
-        kind, factor, zero = _scale(other.unit)
-        n_digits = _significant_digits(other.value)
+    def _rounds_to(self, other_quantity: Quantity) -> bool:
+        kind, factor, zero = _scale(other_quantity.unit)
+        n_digits = _significant_digits(other_quantity.value)
         # 32 °F may be "30", which is below zero
-        exact = kind not in _LEAST or n_digits > 1
-        return exact and float(f"{self._converted[1] / factor - zero:.{n_digits}g}") == other.value
+        is_exact = kind not in _MIN_SIZES or n_digits > 1
+        return is_exact and float(f"{self._converted[1] / factor - zero:.{n_digits}g}") == other_quantity.value
 
-    def near(self, other: Quantity) -> bool:
+    def near(self, other_quantity: Quantity) -> bool:
         """Whether the amounts are equal within 3 %, since people round."""
-        return self._gap(other) <= _NEAR
+        return self._gap(other_quantity) <= _ROUNDING_GAP
 
-    def comparable(self, other: Quantity) -> bool:
+    def comparable(self, other_quantity: Quantity) -> bool:
         """Whether another amount is another answer: both have a unit or none, and are rates or not.
 
         >>> Quantity(5, "kilometre").comparable(Quantity(5, "mile"))
         True
         """
-        if self.unit == other.unit:
+        if self.unit == other_quantity.unit:
             return True
-        if not self.unit or not other.unit or ("/" in self.unit) != ("/" in other.unit):
+        if not self.unit or not other_quantity.unit or ("/" in self.unit) != ("/" in other_quantity.unit):
             return False
         # "degrees" may be of any scale, a "pound" of weight or of money
-        return {self.unit, other.unit} not in _PERHAPS_SAME
+        return {self.unit, other_quantity.unit} not in _PERHAPS_SAME
 
-    def differs(self, other: Quantity) -> bool:
+    def differs(self, other_quantity: Quantity) -> bool:
         """Whether it is another amount: neither equal nor the same one rounded.
 
         >>> Quantity(125).differs(Quantity(1250)), Quantity(5.2, "mile").differs(Quantity(5, "mile"))
         (True, False)
         """
-        if self.unit == other.unit or not self.unit or not other.unit:
-            return not (self.equals(other) or _rounded(self.value, other.value))
-        return not self.near(other)
+        if self.unit and other_quantity.unit and self.unit != other_quantity.unit:
+            return not self.near(other_quantity)
+        if self.equals(other_quantity):
+            return False
+        # 5.2 and 5, 3207 and 3200
+        rough, exact = sorted((self.value, other_quantity.value), key=_significant_digits)
+        n_digits = _significant_digits(rough)
+        has_fewer_digits = n_digits < _significant_digits(exact) and float(f"{exact:.{n_digits}g}") == rough
+        return not has_fewer_digits or _relative_gap(rough, exact) > _DIGITS_GAP
 
-    def _gap(self, other: Quantity) -> float:
+    def _gap(self, other_quantity: Quantity) -> float:
         """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %."""
-        if self._share_of(other) or other._share_of(self):
-            return 0.0
-        if not self.unit or not other.unit or {self.unit, other.unit} in _PERHAPS_SAME:
-            return _gap(self.value, other.value)
-        (kind, value), (other_kind, other_value) = self._converted, other._converted
-        return _gap(value, other_value, _LEAST.get(kind, 0.0)) if kind == other_kind else math.inf
+        for share, percent in ((self, other_quantity), (other_quantity, self)):
+            is_share = percent.unit == "percent" and not share.unit
+            if is_share and _relative_gap(100 * share.value, percent.value) <= _CONVERSION_GAP:
+                return 0.0
+        if not self.unit or not other_quantity.unit or {self.unit, other_quantity.unit} in _PERHAPS_SAME:
+            return _relative_gap(self.value, other_quantity.value)
+        kind, amount = self._converted
+        other_kind, other_amount = other_quantity._converted
+        if kind != other_kind:
+            return math.inf
+        return _relative_gap(amount, other_amount, _MIN_SIZES.get(kind, 0.0))
 
     @property
     def _converted(self) -> tuple[str, float]:
         """The kind of quantity, and the amount in the base unit of this kind."""
         kind, factor, zero = _scale(self.unit)
         return kind, (self.value + zero) * factor
-
-    def _share_of(self, percent: Quantity) -> bool:
-        """0.25 and 25 %."""
-        return percent.unit == "percent" and not self.unit and _gap(100 * self.value, percent.value) <= _SAME
 
 
 @lru_cache(maxsize=1_024)
@@ -567,30 +601,21 @@ def _scale(unit: str) -> tuple[str, float, float]:
     return f"{kind}/{per_kind}".rstrip("/"), factor / per_factor, _ZEROS.get(unit, 0.0)
 
 
-def equal(some: Sequence[Quantity], others: Sequence[Quantity]) -> bool:
+def equal(expected: Sequence[Quantity], stated: Sequence[Quantity]) -> bool:
     """Whether two texts name equal amounts, at least one, in the same order.
 
     >>> equal([Quantity(1, "hour")], [Quantity(60, "minute")])
     True
     """
-    return len(some) == len(others) > 0 and all(map(Quantity.equals, some, others))
-
-
-def _rounded(a: float, b: float) -> bool:
-    """Whether one number is the other one, rounded to fewer digits: 5.2 and 5, 3207 and 3200."""
-    if a == b:
-        return True
-    rough, exact = sorted((a, b), key=_significant_digits)
-    n_digits = _significant_digits(rough)
-    return n_digits < _significant_digits(exact) and float(f"{exact:.{n_digits}g}") == rough and _gap(a, b) <= _ROUNDED
+    return bool(expected) and len(expected) == len(stated) and all(map(Quantity.equals, expected, stated))
 
 
 def _significant_digits(value: float) -> int:
     return max(1, len(f"{abs(value):.15f}".replace(".", "").strip("0")))
 
 
-def _gap(a: float, b: float, least: float = 0.0) -> float:
-    return 0.0 if a == b else abs(a - b) / max(abs(a), abs(b), least)
+def _relative_gap(x: float, y: float, min_size: float = 0.0) -> float:
+    return 0.0 if x == y else abs(x - y) / max(abs(x), abs(y), min_size)
 
 
 def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantity]:
@@ -604,40 +629,48 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
     [Quantity(value=2.0, unit='/week'), Quantity(value=20.0, unit='dollar/hour')]
     """
     result: list[Quantity] = []
-    stop = behind_unit = 0
+    stop = 0
+    behind_unit = 0
     for number in numbers:
         if number.start < stop:
             # "Second" in "10 metres per second"
             continue
-        position = _after(tokens, number.stop, _BEFORE_UNITS)
-        next_token, following = _token(tokens, position), _token(tokens, position + 1)
-        # The preposition, but in "6 ft 1 in"
-        is_inch = next_token == "in" and result and result[-1].unit == "foot"
-        unit = "inch" if is_inch else UNIT_WORDS.get(next_token, "")
+        position = _skip(tokens, number.stop, _BEFORE_UNITS)
+        next_token = _token(tokens, position)
+        unit = UNIT_WORDS.get(next_token, "")
+        if next_token == "in" and result and result[-1].unit == "foot":
+            # "6 ft 1 in"; elsewhere it is the preposition
+            unit = "inch"
+        elif unit == "degree":
+            # "65 degrees Celsius", "65 °C"
+            scale_at = _skip(tokens, position + 1, _BEFORE_UNITS)
+            scale = UNIT_WORDS.get(_token(tokens, scale_at), "")
+            if scale in _ZEROS:
+                unit = scale
+                position = scale_at
+        elif next_token == "por" and _token(tokens, position + 1) == "ciento":
+            unit = "percent"
+            position += 1
+
         # In "5 € or 10 km", the mark belongs to the first number
         previous_token = _token(tokens, number.start - 1) if number.start > behind_unit else ""
-        currency = UNIT_WORDS[previous_token] if previous_token in _MARKS_OF_MONEY else ""
-        if unit == "degree":
-            # "65 degrees Celsius", "65 °C"
-            scale_at = _after(tokens, position + 1, _BEFORE_UNITS)
-            scale = UNIT_WORDS.get(_token(tokens, scale_at), "")
-            unit, position = (scale, scale_at) if scale in _ZEROS else (unit, position)
-        elif (next_token, following) == ("por", "ciento"):
-            unit, position = "percent", position + 1
-        if currency and unit != currency:
+        if previous_token in _MARKS_OF_MONEY and unit != UNIT_WORDS[previous_token]:
             # What stands behind "$5" is what it is per: "$5/month"
-            unit, position = currency, position - 1
-        behind_unit = position + bool(unit)
-        per, behind = _per(tokens, behind_unit, has_unit=bool(unit))
+            unit = UNIT_WORDS[previous_token]
+            position -= 1
+        behind_unit = position + 1 if unit else position
+        per, behind_rate = _per(tokens, behind_unit, has_unit=bool(unit))
         if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
             # Megabits are said of speeds, with or without "per second"
             unit = f"{unit.partition('/')[0]}/{per}"
+
         quantity = Quantity(number.value, unit)
-        if result and number.start <= stop + 2 and (joined := _joined(result[-1], quantity)):
+        joined = _joined(result[-1], quantity) if result and number.start <= stop + 2 else None
+        if joined:
             result[-1] = joined
         else:
             result.append(quantity)
-        stop = behind if per else number.stop
+        stop = behind_rate if per else number.stop
     return result
 
 
@@ -650,7 +683,7 @@ def _per(tokens: Sequence[str], position: int, *, has_unit: bool) -> tuple[str, 
 
     "An hour", "pro Tag", "daily"; behind a first unit also alone, as in "km/h".
     """
-    unit_at = _after(tokens, position, _PER_WORDS)
+    unit_at = _skip(tokens, position, _PER_WORDS)
     word = _token(tokens, unit_at)
     unit = "second" if has_unit and word == "s" else UNIT_WORDS.get(word, "")
     # "10 a.m." is no rate
@@ -658,11 +691,11 @@ def _per(tokens: Sequence[str], position: int, *, has_unit: bool) -> tuple[str, 
     return ADVERBS_OF_RATES.get(word, unit if is_rate else ""), unit_at + 1
 
 
-def _joined(first: Quantity, second: Quantity) -> Quantity | None:
+def _joined(larger: Quantity, smaller: Quantity) -> Quantity | None:
     """ "3 hours and 48 minutes", "6 feet 1 inch": one amount in a larger and a smaller unit, in the smaller one."""
-    kind, factor = _FACTORS.get(first.unit, ("", 1.0))
-    other_kind, smaller = _FACTORS.get(second.unit, (None, 1.0))
+    kind, factor = _FACTORS.get(larger.unit, ("", 1.0))
+    other_kind, small_factor = _FACTORS.get(smaller.unit, (None, 1.0))
     # "6 ft 1 in", but not "6 ft (183 cm)".
-    if kind != other_kind or smaller >= factor or not 0 <= second.value * smaller < factor:
+    if kind != other_kind or small_factor >= factor or not 0 <= smaller.value * small_factor < factor:
         return None
-    return Quantity(round(first.value * factor / smaller + second.value, 6), second.unit)
+    return Quantity(round(larger.value * factor / small_factor + smaller.value, 6), smaller.unit)

@@ -125,6 +125,11 @@ class Text:
         return tuple(numbers(self.tokens))
 
     @cached_property
+    def number_positions(self) -> frozenset[int]:
+        """The positions of the tokens that name numbers."""
+        return frozenset(chain.from_iterable(range(number.start, number.stop) for number in self.numbers))
+
+    @cached_property
     def counted(self) -> Text:
         """The text with amounts in digits that have a name: "half a dozen", and "a year" if no other amount is there.
 
@@ -134,7 +139,9 @@ class Text:
         line = " ".join(self.tokens)
         counted = _SHARES.get(line) or _AMOUNT.sub(lambda amount: _AMOUNTS[amount[0]], line)
         if not numbers(counted.split()):
-            counted = _ONE_OF_A_UNIT.sub(lambda one: "1 " if (one[1] or one[2]) in UNIT_WORDS else one[0], counted)
+            counted = _ONE_OF_A_UNIT.sub(
+                lambda article: "1 " if (article[1] or article[2]) in UNIT_WORDS else article[0], counted
+            )
         # "1 hour and a half"
         counted = _HALF_BEHIND_UNIT.sub(lambda unit: f"½ {unit[1]}" if unit[1] in UNIT_WORDS else unit[0], counted)
         return self if counted == line else _analysed(self.raw, self.normal, tuple(counted.split()))
@@ -199,6 +206,7 @@ def read(text: str) -> Text:
     normal = normal.replace("per cent", "percent")
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
+    # "1 1/2" is 1.5, "C#" is one word
     if "/" in normal or "⁄" in normal or not normal.isascii():
         normal = _FRACTION.sub(_decimal, normal)
     if "+" in normal or "#" in normal:
@@ -210,7 +218,7 @@ def read(text: str) -> Text:
 
 def _analysed(raw: str, normal: str, tokens: tuple[str, ...]) -> Text:
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
-    return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
+    return Text(raw=raw, normal=normal, tokens=tokens, stems=tuple(map(stem, tokens)), content=content)
 
 
 def _power_of_ten(matched: re.Match[str]) -> str:
@@ -310,6 +318,7 @@ def stem(token: str) -> str:
 
 def _without_ending(token: str, endings: tuple[str, ...]) -> str:
     is_latin = token.isascii()
+    # At least three letters are left
     for ending in endings:
         if token.endswith(ending) and len(token) - len(ending) >= 3:
             root = token[: -len(ending)]

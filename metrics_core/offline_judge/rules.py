@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
@@ -89,8 +89,8 @@ class Case:
     def of(question: Text, answer: Text, reference: Text, dates: frozenset[Date] = frozenset()) -> Case:
         """Find the head of the answer, and its residue."""
         head = read(shelled(sentences(answer.raw)[0]))
-        asked = question.stem_set - reference.stem_set
-        residue = tuple([stem for stem in head.said if stem not in asked and stem not in SHELL_WORDS])
+        asked_stems = question.stem_set - reference.stem_set
+        residue = tuple([stem for stem in head.said if stem not in asked_stems and stem not in SHELL_WORDS])
         return Case(question=question, answer=answer, reference=reference, head=head, residue=residue, dates=dates)
 
 
@@ -152,7 +152,7 @@ def other_date(case: Case) -> bool:
     precise = [date for date in finer or [expected] if date.parts > 1 or date.month is not None]
     if not precise:
         return False
-    return not any(date.agrees(reference_date) for date in case.answer.dates for reference_date in precise)
+    return not any(date.agrees(reference_date) for date, reference_date in product(case.answer.dates, precise))
 
 
 _BESIDE_A_DATE = re.compile(r"^(?:\w+ ){0,2}(?:before|after) (?=(?:\w+ )?\d)")
@@ -210,11 +210,12 @@ def _beside_amounts(text: Text, in_question: frozenset[str]) -> list[str]:
     """The stems of what a text says beside its amounts and the stems `in_question`."""
     counted = text.counted
     ignored = in_question | SHELL_WORDS
-    spelled = {i for number in counted.numbers for i in range(number.start, number.stop)}
     stems = []
     for i in counted.content:
         token = counted.tokens[i]
-        if i not in spelled and token not in _BESIDE_AMOUNTS and ignored.isdisjoint((stem(token), lemma(token))):
+        if i in counted.number_positions or token in _BESIDE_AMOUNTS:
+            continue
+        if ignored.isdisjoint((stem(token), lemma(token))):
             stems.append(stem(token))
     return stems
 
@@ -292,15 +293,16 @@ def _denied_behind(case: Case) -> bool:
     """ "Ada Brown did not write it": the reference, an auxiliary, a negation, and no more than what was asked."""
     if not case.reference.stems:
         return False
-    asked = {lemma(token) for token in case.question.tokens}
+    asked_words = {lemma(token) for token in case.question.tokens}
     for part in _CLAUSE.split(case.answer.normal):
         clause = read(part)
+        # The clause begins with the whole reference, and goes on without "only" or "until"
         expected = tuple([stem for stem in clause.stems if stem in case.reference.stems])
         following = clause.tokens[len(expected) :]
         if expected != case.reference.stems or clause.stems[: len(expected)] != expected or _MILD & set(following):
             continue
         is_denied = len(following) > 1 and following[0] in AUXILIARIES and following[1] in _DENYING
-        if is_denied and asked.issuperset(lemma(token) for token in following[2:] if token not in FUNCTION_WORDS):
+        if is_denied and asked_words.issuperset(lemma(token) for token in following[2:] if token not in FUNCTION_WORDS):
             return case.answer.stems.count(expected[0]) == 1
     return False
 
@@ -406,30 +408,33 @@ def several_letters(case: Case) -> bool:
 
 def other_list(case: Case) -> bool:
     """The reference is a list ("red, yellow and blue"), and the answer has only a part of it, or other numbers."""
-    items = _items(case.reference.normal)
-    if len(items) < 2 or len(case.reference.stems) > LONGEST_REFERENCE:
+    enumerated = _enumerated(case.reference.normal)
+    if len(enumerated) < 2 or len(case.reference.stems) > LONGEST_REFERENCE:
         return False
     expected_numbers = {number.value for number in case.reference.numbers}
     numbers = {number.value for number in case.head.numbers}
-    only_numbers = len(expected_numbers) == len(items) and len(numbers) >= len(case.residue)
+    # The reference is a list if one is asked for, or if it has nothing but numbers
+    only_numbers = len(expected_numbers) == len(enumerated) and len(numbers) >= len(case.residue)
     asks_list = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
     if not (asks_list or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return False
     stated = case.answer.stems
     expected = case.reference.stems
-    present = [any(occurs(item_stem, stated) for item_stem in item) for item in items]
-    if len(stated) > len(expected) + len(case.question.stems) or not (any(present) or numbers & expected_numbers):
+    is_present = []
+    for stems in enumerated:
+        is_present.append(any(occurs(expected_stem, stated) for expected_stem in stems))
+    if len(stated) > len(expected) + len(case.question.stems) or not (any(is_present) or numbers & expected_numbers):
         return False
     if only_numbers and numbers != expected_numbers:
         return True
-    return not all(present) and all(occurs(residue_stem, expected) for residue_stem in case.residue)
+    return not all(is_present) and all(occurs(residue_stem, expected) for residue_stem in case.residue)
 
 
 # References come again with every answer.
 @lru_cache(maxsize=16_384)
-def _items(normal: str) -> tuple[tuple[str, ...], ...]:
+def _enumerated(normal: str) -> tuple[tuple[str, ...], ...]:
     """The content stems of each item of what may be a list."""
-    return tuple(read(item).content_stems for item in _LIST_MARK.split(normal) if item.strip(" ."))
+    return tuple(read(part).content_stems for part in _LIST_MARK.split(normal) if part.strip(" ."))
 
 
 def other_number(case: Case) -> bool:
@@ -495,8 +500,8 @@ def _other_amount(case: Case) -> bool:
         expected = Quantity(expected.value, *units)
 
     # "6 feet (183 cm)" names one amount in two ways; years are left to the model
-    asked = {number.value for number in case.question.numbers} - {expected.value}
-    amounts = [amount for amount in case.answer.quantities if amount.value not in asked]
+    asked_numbers = {number.value for number in case.question.numbers} - {expected.value}
+    amounts = [amount for amount in case.answer.quantities if amount.value not in asked_numbers]
     if len(amounts) != 1 or (reference.dates and case.answer.dates):
         return False
     [amount] = amounts
@@ -571,7 +576,8 @@ _BESIDE_DIGITS = frozenset(UNIT_WORDS) | frozenset(TABLES["scales"]) | word_list
 
 def stated(case: Case) -> bool:
     """The answer says the whole reference, word for word, and beside it little that the question does not say."""
-    reference, answer = case.reference, case.answer
+    reference = case.reference
+    answer = case.answer
     if not 0 < len(reference.said) <= _MAX_VALUE_WORDS or len(sentences(answer.raw)) > 1:
         return False
     if not set(reference.plain).issubset(case.head.plain):
@@ -594,11 +600,14 @@ def _stands_alone(case: Case, added: set[str]) -> bool:
     """Whether the words of the reference stand in the answer, in order, and are no part of a longer name."""
     expected = case.reference.plain
     stated = case.head.plain
-    capitals = {token for word in case.head.raw.split() if word[:1].isupper() for token in read(word).tokens}
+    capitals: set[str] = set()
+    for word in case.head.raw.split():
+        if word[:1].isupper():
+            capitals.update(read(word).tokens)
     # "Who beat Ada?" asks for a verb and its object
     question = case.question.tokens
-    asked = [token for token in question if token not in FUNCTION_WORDS and token != "who"]
-    asks_who = question[:1] == ("who",) and len(asked) > 1 and question[1] == asked[0]
+    asked_words = [token for token in question if token not in FUNCTION_WORDS and token != "who"]
+    asks_who = question[:1] == ("who",) and len(asked_words) > 1 and question[1] == asked_words[0]
 
     for start in range(len(stated) - len(expected) + 1):
         stop = start + len(expected)
@@ -608,7 +617,7 @@ def _stands_alone(case: Case, added: set[str]) -> bool:
         if added and previous in _OWNED:
             continue
         # "Ada beat Eve" is no answer: it turns the question round
-        if asks_who and previous == (asked[0],) and asked[-1] in stated[: start - 1]:
+        if asks_who and previous == (asked_words[0],) and asked_words[-1] in stated[: start - 1]:
             continue
         beside = (*previous, *stated[stop : stop + 1])
         if not any(stem(token) in added and (not capitals or token in capitals) for token in beside):
@@ -640,18 +649,18 @@ def other_order(case: Case) -> bool:
     tokens = case.reference.tokens
     normal = case.reference.normal
     is_russian = any("а" <= letter <= "я" for letter in normal)
-    for first, second, third in combinations(range(1, len(expected) + 1), 3):
-        if stated != expected[second:third] + expected[first:second] + expected[:first] + expected[third:]:
+    for start, middle, end in combinations(range(1, len(expected) + 1), 3):
+        if stated != expected[middle:end] + expected[start:middle] + expected[:start] + expected[end:]:
             continue
         # Two names are told apart by a verb or a comparison between them, and not by "and"
-        between = tokens[first:second]
+        between = tokens[start:middle]
         compares = "чем" in between
         content = [word for word in between if word not in FUNCTION_WORDS and word not in AUXILIARIES]
         if not content or ("," in normal and not compares) or not _JOINING.isdisjoint(between):
             continue
         # In Russian another order is another meaning only if the endings change, or in a comparison
-        is_other = not is_russian or compares or sorted(tokens) != sorted(case.head.tokens)
-        if is_other and _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[second])):
+        is_exchange = not is_russian or compares or sorted(tokens) != sorted(case.head.tokens)
+        if is_exchange and _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[middle])):
             return True
     return False
 

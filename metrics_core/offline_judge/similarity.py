@@ -49,7 +49,7 @@ def judge(samples: Sequence[Sample]) -> list[Outcome]:
     0.5
     """
     cases = [_Case.of(sample) for sample in samples]
-    all_links = [links for case in cases for links in case.links]
+    all_links = list(chain.from_iterable(case.links for case in cases))
     pairs: list[Pair] = []
     for links in all_links:
         pairs += links.pairs()
@@ -77,6 +77,7 @@ class _Case:
         texts = sample.usable_references
         is_closed = any(says_yes_or_no(text) for _, text in texts)
         question = Asked.of(question_text, closed=is_closed)
+        # Facts that come with the sample replace those of its references
         indices: tuple[int | None, ...] = (None,)
         if facts:
             reference_texts = facts
@@ -129,9 +130,9 @@ def relation(expected: Claim, stated: Claim, question: Asked) -> FactRelation:
     >>> relation(expected, stated, question)
     'against'
     """
-    is_other_part = expected.part is not None and stated.part is not None and expected.part != stated.part
+    other_slot = expected.part is not None and stated.part is not None and expected.part != stated.part
     limits = expected.limits ^ stated.limits
-    if is_other_part or (limits and limits not in MILD_BOUNDS):
+    if other_slot or (limits and limits not in MILD_BOUNDS):
         return "other"
     if question.closed and not (expected.core and stated.core):
         # Plain yes and no; anything beyond is another fact
@@ -147,15 +148,15 @@ def relation(expected: Claim, stated: Claim, question: Asked) -> FactRelation:
         return in_conflict
     if expected.denies != stated.denies or (not is_bare and expected.negated != stated.negated):
         return "against" if same_core else "other"
-    return _by_content(expected, stated, same_core=same_core, in_conflict=in_conflict)
+    return _content_relation(expected, stated, same_core=same_core, in_conflict=in_conflict)
 
 
-def _by_content(expected: Claim, stated: Claim, *, same_core: bool, in_conflict: FactRelation) -> FactRelation:
+def _content_relation(expected: Claim, stated: Claim, *, same_core: bool, in_conflict: FactRelation) -> FactRelation:
     """The relation of two facts by their amounts, dates and words; `in_conflict`: if two values differ."""
     # Equal amounts may be written in two ways: in other units, or with zeros that count in a version
     texts = [read(claim.fact.text) for claim in (expected, stated)]
-    numerals = {tuple(text.tokens[number.start : number.stop] for number in text.numbers) for text in texts}
-    if len(numerals) > 1 and equal(*(text.quantities for text in texts)):
+    numerals = [[text.tokens[number.start : number.stop] for number in text.numbers] for text in texts]
+    if numerals[0] != numerals[1] and equal(*(text.quantities for text in texts)):
         return "unsure"
     if len(expected.dates) == len(stated.dates) == 1:
         [expected_date] = expected.dates
@@ -220,7 +221,10 @@ class Links:
     @classmethod
     def of(cls, question: Asked, expected: Sequence[Claim], stated: Sequence[Claim]) -> Links:
         """The links by rules, before the matcher."""
-        links = cls(question, expected, stated, [set() for _ in expected], [set() for _ in expected])
+        same: list[set[int]] = [set() for _ in expected]
+        against: list[set[int]] = [set() for _ in expected]
+        links = cls(question, expected, stated, same=same, against=against)
+        # What the rules say of each two facts
         unsure: dict[int, list[int]] = {}
         for i, j in product(range(len(expected)), range(len(stated))):
             link = relation(expected[i], stated[j], question)
@@ -230,7 +234,7 @@ class Links:
                 links.against[i].add(j)
             elif link == "unsure":
                 unsure.setdefault(i, []).append(j)
-        matched = {j for chosen in links.same for j in chosen}
+        matched = set[int]().union(*links.same)
         for i, candidates in unsure.items():
             if links.same[i]:
                 continue
@@ -273,9 +277,8 @@ class Links:
 
     def comparison(self, reference: int) -> FactMatching:
         """The one-to-one matching with the reference of this index. A matched fact contradicts nothing."""
-        matched = {j for chosen in self.same for j in chosen}
-        contradicted = [
-            set() if same else contradicted - matched
-            for same, contradicted in zip(self.same, self.against, strict=True)
-        ]
+        matched = set[int]().union(*self.same)
+        contradicted = []
+        for same, against in zip(self.same, self.against, strict=True):
+            contradicted.append(set() if same else against - matched)
         return compared(reference, self.same, contradicted, len(self.stated))

@@ -91,16 +91,16 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
     if not stated:
         # An answer may repeat the question: "The shop is not open". Sentences before the question itself may contain
         # other negations.
-        asked = read(sentences(question.raw)[-1])
+        last_question = read(sentences(question.raw)[-1])
         stems = {answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS}
-        if stems and stems <= asked.stem_set:
-            stated = -1 if answer.negated != asked.negated else 1
+        if stems and stems <= last_question.stem_set:
+            stated = -1 if answer.negated != last_question.negated else 1
     return expected * stated
 
 
-_SURE = r"(?:of course|absolutely|certainly|definitely|indeed)"
+_CERTAINLY = r"(?:of course|absolutely|certainly|definitely|indeed)"
 _REPLY = re.compile(
-    rf"{_SURE}(?!\w| not)|y\W*$|(?P<no>{_SURE} not\b|not at all\b|by no means\b|n\W*$)"
+    rf"{_CERTAINLY}(?!\w| not)|y\W*$|(?P<no>{_CERTAINLY} not\b|not at all\b|by no means\b|n\W*$)"
     r"|(?:it|he|she|they|there|that|this|you|we) (?:is|are|was|were|does|do|did|has|have|had|can|could|will"
     r"|would|should|must|may)(?P<denied> not)?\W*$"
 )
@@ -117,15 +117,15 @@ def says(raw: str) -> int:
     if reply := _REPLY.match(read(raw).normal):
         return -1 if reply["no"] or reply["denied"] else 1
     parts = [read(shelled(part)) for part in sentences(raw)]
-    first = _begins(parts[0])
-    last = _begins(parts[-1])
-    if not last:
+    opening = _begins(parts[0])
+    conclusion = _begins(parts[-1])
+    if not conclusion:
         # A conclusion such as "therefore the answer is [Yes]"
         tokens = set(parts[-1].tokens)
-        last = bool(tokens & _PLAIN_YES) - bool(tokens & _PLAIN_NO)
-    if len(parts) == 1 or not last:
-        return first
-    return last if first in (0, last) else 0
+        conclusion = bool(tokens & _PLAIN_YES) - bool(tokens & _PLAIN_NO)
+    if len(parts) == 1 or not conclusion:
+        return opening
+    return conclusion if opening in (0, conclusion) else 0
 
 
 def _begins(text: Text) -> int:
@@ -136,7 +136,8 @@ def _begins(text: Text) -> int:
     return -1 if NO & first_words else 0
 
 
-_PLAIN_YES, _PLAIN_NO = frozenset(("yes", "да")), frozenset(("no", "нет"))
+_PLAIN_YES = frozenset(("yes", "да"))
+_PLAIN_NO = frozenset(("no", "нет"))
 
 
 _LIMITS = {

@@ -39,7 +39,9 @@ TITLES = word_list("titles")
 PLACE_OR_KIND = word_list("place_or_kind")
 """Words for kinds of named things; a name without them is the same name."""
 
-UNIT_WORDS: Mapping[str, str] = {form: unit for unit, forms in TABLES["units"].items() for form in forms.split()}
+UNIT_WORDS: dict[str, str] = {}
+for _unit, _forms in TABLES["units"].items():
+    UNIT_WORDS |= dict.fromkeys(_forms.split(), _unit)
 
 ALIASES: tuple[frozenset[str], ...] = tuple(
     frozenset(name.strip() for name in line.split("=")) for line in TABLES["aliases"]
@@ -62,8 +64,10 @@ LIGHT = AUXILIARIES | word_list("light_words")
 _MODALS = word_list("modals")
 _STEMS = word_list("verb_stems")
 _IRREGULAR = word_list("irregular_verbs")
-LEMMAS: Mapping[str, str] = {form: forms.split()[0] for forms in TABLES["lemmas"] for form in forms.split()}
+LEMMAS: dict[str, str] = {}
 """The forms of irregular words, each mapped to one of them."""
+for _line in TABLES["lemmas"]:
+    LEMMAS |= dict.fromkeys(_line.split(), _line.split()[0])
 VERBS = (
     _IRREGULAR
     | _STEMS
@@ -85,22 +89,22 @@ DASHES = ("—", "–", "-")
 """Dashes, which stand for "is" between words."""
 
 
-def is_verb(word: str, before: str = "", after: str = "") -> bool:
-    """Whether a word (lower case, between the words `before` and `after`) is probably a finite verb.
+def is_verb(word: str, previous: str = "", following: str = "") -> bool:
+    """Whether a word (lower case, between the words `previous` and `following`) is probably a finite verb.
 
-    >>> is_verb("likes"), is_verb("apples"), is_verb("work", before="the")
+    >>> is_verb("likes"), is_verb("apples"), is_verb("work", previous="the")
     (True, False, False)
     """
-    if word in AUXILIARIES or word in VERBS or before in _MODALS:
-        return not (word in _STEMS and before in ("the", "a", "an", "of", "your", "his", "her", "its", "their"))
+    if word in AUXILIARIES or word in VERBS or previous in _MODALS:
+        return not (word in _STEMS and previous in ("the", "a", "an", "of", "your", "his", "her", "its", "their"))
     if not word.isascii():
         return word not in _RUSSIAN_NOUNS and _RUSSIAN_VERB.fullmatch(word) is not None
-    if before in _PERSONS:
+    if previous in _PERSONS:
         return word.isalpha() and word not in FUNCTION_WORDS
     if word.endswith("ed") and len(word) > 4:
-        return before not in ("the", "a", "an", "")
+        return previous not in ("the", "a", "an", "")
     # "reflects the light": a plural does not stand before an article.
-    return word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 and after in _ARTICLES
+    return word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 and following in _ARTICLES
 
 
 def tagged(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
@@ -111,5 +115,5 @@ def tagged(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
     """
     tokens = list(_WORD.finditer(text))
     lower = ["", *(token[0].casefold().replace("’", "'") for token in tokens), ""]
-    for token, before, word, after in zip(tokens, lower, lower[1:], lower[2:], strict=False):
-        yield token, word, word in DASHES or is_verb(word, before, after)
+    for token, previous, word, following in zip(tokens, lower, lower[1:], lower[2:], strict=False):
+        yield token, word, word in DASHES or is_verb(word, previous, following)
