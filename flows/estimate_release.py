@@ -19,7 +19,7 @@ from answerkey.flows.runs import started
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.load.load import dataset_name
-from answerkey.tasks.score.baseline_answers import with_baseline_answers
+from answerkey.tasks.score.plan import with_baseline_answers
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 

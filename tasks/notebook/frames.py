@@ -49,6 +49,7 @@ def samples_of(
             raise UserError(
                 f"the data frame has no column {name!r}; it has {', '.join(names)}{did_you_mean(name, names)}"
             )
+    # Columns are recognised as those of files
     columns = complete(column_of_key, (), table, "the data frame")
     for key in ("answer", "references"):
         if table and key not in columns.paths:
@@ -107,6 +108,7 @@ def _sample(number: int, row: Mapping[str, Any], columns: ColumnMap, metric_colu
         ValueError: a cell is no text, or no label.
     """
     fields = sample_fields(row, columns)
+    # The text of the label, which must be one of the words for yes and no
     label = text_at(row, columns.paths, "label")
     try:
         correct = None if label is None else truth(label)
@@ -142,6 +144,7 @@ def records(frame: Any) -> Iterator[Mapping[str, Any]] | None:
 def _of_pandas(frame: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
     """The rows of a frame of pandas."""
     for start in range(0, len(frame), _BATCH):
+        # A batch at a time, so that the whole frame is not copied
         batch = frame.iloc[start : start + _BATCH].astype(object)
         for cells in batch.where(batch.notna(), None).itertuples(index=False, name=None):
             row = dict(zip(columns, cells, strict=True))

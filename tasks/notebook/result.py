@@ -98,6 +98,7 @@ class Result(Displayed, list[Measurement]):
         That is `label.correct` if at least half of the samples have a human label, else `meaning_match.match`, if it
         was computed.
         """
+        # Labels of most samples decide, else the judge that compares meaning
         names = [f"{metric.name}.{metric.headline}" for metric in self.metrics]
         n_labelled = sum(sample.label is not None for sample in self.samples)
         if LABELLED in names and n_labelled >= MOST_LABELLED * len(self.samples):
@@ -313,6 +314,7 @@ class Result(Displayed, list[Measurement]):
         if not isinstance(baseline, Result):
             raise UserError(f"the baseline is a {type(baseline).__name__}; give the result of the older release")
         if id(baseline) not in self._pairs:
+            # Comparisons are made in a home of their own, which goes with this result
             folder = mkdtemp(prefix="answerkey-")
             finalize(self, rmtree, folder, ignore_errors=True)
             home = Home(Path(folder))
@@ -371,6 +373,7 @@ class Result(Displayed, list[Measurement]):
             interval = proportion_interval(values, codes)
         else:
             interval = mean_interval(values, codes, low=field.low, high=field.high)
+        # Samples that should have a score and have none widen the interval
         n_due = sum(measurement.status != "undefined" for measurement in self.of(name.partition(".")[0]))
         mean, interval = of_all_rows(
             float(values.mean()), interval, len(values) / n_due, low=field.low, high=field.high
@@ -437,6 +440,7 @@ class Results(Displayed, dict[str, Result]):
             UserError: it is not clear which are meant, or one is not there.
         """
         names = list(self)
+        # Of two releases, the name of one is enough
         if not (new and old):
             if len(names) != 2:
                 raise UserError(f"name the new and the old release, of {', '.join(names)}")
@@ -450,6 +454,7 @@ class Results(Displayed, dict[str, Result]):
 
 def _means(results: Sequence[Result]) -> Shown:
     """The means of the headlines of one or several results, a column each."""
+    # A line for each field, and a column for each result
     fields = list(dict.fromkeys(chain.from_iterable(result.headlines for result in results)))
     means: list[dict[str, Mean]] = []
     for result in results:

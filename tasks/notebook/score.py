@@ -126,6 +126,7 @@ def _releases(source: Any, metric_columns: Sequence[str], column_of_key: Mapping
         return by_release or {"": []}
     for key, column in column_of_key.items():
         raise UserError(f"{key}={column!r} names a column of a data frame; a sample has its own {key}")
+    # What is no table must be samples, each of them
     samples = list(source) if isinstance(source, Iterable) else [source]
     for sample in samples:
         if not isinstance(sample, Sample):
@@ -139,6 +140,7 @@ def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) ->
     Raises:
         UserError: a metric cannot be sent to another process, for instance because it is defined inside a function.
     """
+    # Four pieces a process, since some take longer than others
     size = -(-len(samples) // (workers * 4))
     chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
     measurements: list[Measurement] = []

@@ -97,6 +97,7 @@ def _add_labels(releases: Sequence[tuple[str, list[Sample]]], file: str, work: P
     Raises:
         UserError: it cannot be read, or a label is about no score.
     """
+    # A file has a column for each release, or one with their names
     names = [name for name, _ in releases]
     columns = set(chain.from_iterable(raw.record or () for raw in read(file, work)))
     if columns.issuperset(names):
@@ -127,6 +128,7 @@ def _index_of_old(*names: str) -> int | None:
     >>> _index_of_old("new_score", "Old score"), _index_of_old("before", "after"), _index_of_old("gpt-4", "gpt-5")
     (1, 0, None)
     """
+    # Whole words, so that `golden` is not old
     words = [set(re.split(r"[\W\d_]+", name.casefold())) for name in names]
     for old, new in _OLD_AND_NEW:
         if old in words[0] and new in words[1]:
@@ -143,6 +145,7 @@ def _columns_of_scores(rows: Sequence[Raw], columns: ColumnMap, file: str) -> li
         UserError: a cell among numbers is none, or no column has numbers.
     """
     with_keys = set(chain.from_iterable(paths.split("\n") for key, paths in columns.paths.items() if key != "scores"))
+    # The cells of each other column, without those that say that there is no number
     cells: dict[str, list[tuple[int, object]]] = {}
     for raw in rows:
         for name, cell in (raw.record or {}).items():
