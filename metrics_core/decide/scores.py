@@ -187,7 +187,7 @@ def _paired(
     if (
         len(old_ids) != len(old_scores)
         or len(new_ids) != len(new_scores)
-        or (cluster_of_row and len(cluster_of_row) != len(old_scores))
+        or (cluster_of_row is not None and len(cluster_of_row) != len(old_scores))
     ):
         raise ValueError(f"{len(old_scores)} and {len(new_scores)} rows; give ids or clusters of as many")
 
