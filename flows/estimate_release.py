@@ -24,7 +24,7 @@ from answerkey.tasks.load.load import dataset_name
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import not_counted, price
-from answerkey.tasks.score.baseline_answers import with_baseline_answers
+from answerkey.tasks.score.plan import with_baseline_answers
 
 
 @flow(name="estimate-release", description="What the judges of an evaluation would be asked, and what that would cost.")

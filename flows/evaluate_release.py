@@ -57,9 +57,8 @@ from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, is_complete, record_validation
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
-from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
 from answerkey.tasks.score.check import check_judges, estimate_costs
-from answerkey.tasks.score.plan import Plan, plan
+from answerkey.tasks.score.plan import Plan, check_baseline_answers, plan, with_baseline_answers
 from answerkey.tasks.score.score import score, start_processes
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.data_docs import build_data_docs

@@ -243,6 +243,7 @@ def best_threshold(
     marks = np.asarray(scores, np.float64)
     truth = np.asarray(labels, np.float64)
     codes = codes_of(clusters, len(marks))
+    # Cuts lie between two scores that differ, in rising order
     order = np.lexsort((truth, marks))
     marks = marks[order]
     truth = truth[order]

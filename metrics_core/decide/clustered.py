@@ -120,6 +120,7 @@ def _connected(sides: Sequence[tuple[npt.NDArray[np.uint64], Mask]]) -> npt.NDAr
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
+    # A graph with a node for each sample and for each cluster of either side
     n = n_nodes = len(sides[0][1])
     rows = []
     nodes = []
@@ -142,6 +143,7 @@ def unit_sums(values: Floats, codes: Codes | None) -> Floats:
     """
     if codes is None:
         return values
+    # One unit is all rows of a cluster
     units, inverse = np.unique(codes, return_inverse=True)
     sums = np.zeros((len(units), *values.shape[1:]))
     np.add.at(sums, inverse, values)
@@ -226,6 +228,7 @@ def sum_interval(
     if n < 2:
         return None
     name = method if codes is None else f"cluster-{method}"
+    # Summed exactly, so that the order of the rows does not matter
     squares = math.fsum((sums * sums).tolist())
     margin = t_quantile(LEVEL, n - 1) * math.sqrt(n / (n - 1) * squares)
     carriers = _carriers(sums, squares, span / len(effects))
@@ -308,6 +311,7 @@ def design_effect(values: Floats, codes: Codes | None) -> float:
     spread = standard_deviation(values)
     if codes is None or not spread:
         return 1.0
+    # Against rows that are spread as widely but independent
     sums = unit_sums(values - mean(values), codes)
     n_clusters = len(sums)
     if n_clusters < 2:

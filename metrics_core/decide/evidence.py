@@ -152,6 +152,7 @@ class PairedScores:
         if self.labels is None:
             return None
         old, new = self.labels
+        # People label answers, so an answer that is missing has no label and needs none
         answered = ~np.any([np.zeros(len(old), bool), *self.unanswered.values()], axis=0)
         labelled = np.isfinite(old) & (np.isfinite(new) | ~answered) & self._unchanged()
         unanswered = {reason: mask & labelled for reason, mask in self.unanswered.items()}
@@ -165,6 +166,7 @@ class PairedScores:
 
     def filled(self, unmeasured: float) -> Floats:
         """The scores of the new release, with `low` for missing answers and `unmeasured` for unscored ones."""
+        # The scores themselves stay as they are: a sample may be filled with the worst and with the best
         new = self.new.copy()
         for mask in self.unanswered.values():
             new[mask] = self.low
@@ -338,6 +340,7 @@ class RuleStatistic:
             return _mean_beyond(self.changes, self.codes, self.bounds, floor=floor, sign=sign, level=level)
         if not self.means or self.counts:
             return _interval_beyond(self.interval(level), floor, sign)
+        # Independent zeros and ones need no root of the score test
         n_better = int((sign * self.changes > 0).sum())
         n_worse = int((sign * self.changes < 0).sum())
         return bool(proportions_above(n_better, n_worse, self.n, sign * floor, level=level))
@@ -369,6 +372,7 @@ class CorrectedStatistic(RuleStatistic):
 
     def estimate(self, level: float = LEVEL) -> PredictionPowered:
         """The estimate at the level of this analysis; the intervals of all analyses of a draw together have `level`."""
+        # Of a draw, each analysis spends a part of the error
         chances = self.draw.chances if self.draw else None
         level = self.draw.level(level) if self.draw else level
         return ppi_difference(*self.scores, *self.labels, clusters=self.codes, level=level, probabilities=chances)
@@ -383,6 +387,7 @@ class CorrectedStatistic(RuleStatistic):
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many labels would lift the interval above `floor` with a power of 80 % if `mean` were true."""
+        # Labels cost work, and scores none: so the labels are counted
         if mean <= floor or not self.n_labelled:
             return None
         return needed_by_width(self.interval(), mean - floor, self.n_labelled)
@@ -403,6 +408,7 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
     people = column.by_people()
     if people is None:
         return None
+    # What the labels say alone, and where nothing has to be predicted
     labels_only = statistic_of(people, clusters, difference=True)
     if labels_only is None:
         return None
@@ -462,6 +468,7 @@ class PercentileStatistic(RuleStatistic):
         """The floors that the percentile is neither shown to lie above nor below; infinite where there is no end."""
         if self._is_one_unit:
             return None
+        # Only scores can be ends, so they are tried by bisection
         values = np.unique(self.changes)
         # The last floor that it lies above, and the first one that it lies below
         n_above = bisect_left(values, True, key=lambda floor: not self.lies_beyond(floor, 1, level))
@@ -484,6 +491,7 @@ class PercentileStatistic(RuleStatistic):
 
     def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 %."""
+        # The percentile lies above the floor if the share that reaches it does
         reached = self._reaching(floor)
         share = float(reached.mean())
         return needed_to_pass(reached, self.codes, self.share, share, binary=True, bounds=(0.0, 1.0))
@@ -515,6 +523,7 @@ class RelativeStatistic(RuleStatistic):
 
     def _end(self, sign: int, level: float) -> float:
         """The end of the interval below (`sign` 1) or above the value, found by halving; infinite if there is none."""
+        # Outward in steps twice as large each, until the end is between two of them
         inside = self.value
         outside = self.value - sign * 1e-3
         while not self.lies_beyond(outside, sign, level):
@@ -522,6 +531,7 @@ class RelativeStatistic(RuleStatistic):
             outside = self.value + 2 * (outside - self.value)
             if abs(outside) > _LARGEST_RATIO:
                 return -sign * math.inf
+        # Then by halving
         while abs(outside - inside) > 1e-6:
             middle = (inside + outside) / 2
             if self.lies_beyond(middle, sign, level):
@@ -618,6 +628,7 @@ def statistic_of(
     elif column.limits:
         low, high = column.limits
         bounds = assumed_range(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), low=low, high=high)
+    # A percentile or a relative difference has a value of its own
     kind: Callable[..., RuleStatistic] = RuleStatistic
     value = mean(changes)
     if share is not None:

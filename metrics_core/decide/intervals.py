@@ -79,6 +79,7 @@ def of_all_rows(
     """
     if mean is None or coverage >= min_coverage:
         return mean, interval
+    # Every row without a number may have any value of the range
     missing = 1.0 - coverage
     if not (math.isfinite(low) and math.isfinite(high)):
         return None, None
@@ -179,6 +180,7 @@ def unpaired_proportions(old: Count, new: Count, level: float = LEVEL) -> Interv
     >>> [round(end, 3) for end in unpaired_proportions((41, 50), (47, 50))[:2]]
     [-0.031, 0.272]
     """
+    # Each interval is at a higher level than the difference, whose ends were wrong too often at equal ones
     level = 1 - _TAIL_OF_EACH * (1 - level)
     estimates = [Estimate(successes / n, clopper_pearson(successes, n, level)) for successes, n in (new, old)]
     return independent_difference(*estimates)

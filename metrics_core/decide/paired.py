@@ -57,6 +57,7 @@ def sign_flip(sums: Floats, *, seed: int = 0, permutations: int = PERMUTATIONS) 
     >>> sign_flip(np.array([0.1, 0.2, 0.1, 0.4]))
     0.125
     """
+    # Sorted, so that the result does not depend on the order of the units
     sizes = np.sort(np.abs(sums[sums != 0]))
     total = float(sizes.sum())
     observed = abs(float(sums.sum())) - _ROUNDING * total
@@ -81,6 +82,7 @@ def exchange(
     >>> exchange(old, new, lambda total: total[..., 0] / total[..., 1])
     0.5
     """
+    # Units that are equal do not change under an exchange
     moves = (new - old)[(new != old).any(axis=1)]
     old_sums = old.sum(axis=0)
     new_sums = new.sum(axis=0)
@@ -193,6 +195,7 @@ def paired_difference(
     codes = codes_of(clusters, len(change))
     sums = unit_sums(change, codes)
     bounds = change_range(change, codes, span=span, usual=mean(old_scores))
+    # Zeros and ones have an exact test, unless they are in clusters
     fixed = int((change > 0).sum())
     broken = int((change < 0).sum())
     test: Test
@@ -261,6 +264,7 @@ def change_range(change: Floats, codes: Codes | None, *, span: float = 1.0, usua
     """
     sums = unit_sums(change, codes)
     sizes = unit_sums(np.ones(len(change)), codes)
+    # Without a highest score: what was seen says what is possible
     if math.isinf(span):
         low, high = assumed_range(sums, sizes)
         span = max(-low, high, abs(usual))

@@ -167,6 +167,7 @@ class Policy:
     @property
     def needs(self) -> tuple[tuple[str, str], ...]:
         """The field and the slice of every rule that reads scores."""
+        # Two rules may read the same scores
         rules = [rule for rule in self.rules if rule.kind in (*SCORE_KINDS, "broken")]
         return tuple(dict.fromkeys((rule.field, rule.slice) for rule in rules))
 
@@ -223,11 +224,13 @@ def parse_rule(text: object) -> PolicyRule:
         raise ValueError(f"not understood; {_FORMS}{quotes}")
     word, field, slice_, sign, number = matched.groups()
     word = " ".join((word or "").split())
+    # A percentile is a level of its own: the median is the 50th
     percent = None
     if word == "median" or _PERCENTILE.match(word):
         percent = 50.0 if word == "median" else float(word[1:])
         word = "level"
     kind: RuleKind = "coverage" if field == "coverage" else _KINDS[word]
+    # The number, which is a share of the old mean where it ends with a percent sign
     relative = kind == "difference" and sign == "<=" and number.endswith("%")
     try:
         floor = float(number.removesuffix("%")) / 100 if relative else float(number or 0)
@@ -239,6 +242,7 @@ def parse_rule(text: object) -> PolicyRule:
         raise ValueError(f"{quoted(number)} is not a number{span}; write a share as 0.95, not as 95%")
     if 0 < abs(floor) < SMALLEST:
         raise ValueError(f"{quoted(number)} is not told from 0; write 0, or a number that is larger")
+    # What the kind does not take, or what would hold for every release
     if sign == "<=" and kind not in ("difference", "level"):
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
     if kind == "kappa" and floor == high:
@@ -251,6 +255,7 @@ def parse_rule(text: object) -> PolicyRule:
         raise ValueError(f"{quoted(slice_)} is not a slice; write [column=value]")
     if percent == 0:
         raise ValueError("p0 is no percentile; write p1 to p99.9, or median")
+    # More of the negated field is better, so that every rule has a floor
     at_most = sign == "<="
     return PolicyRule(
         kind=kind,

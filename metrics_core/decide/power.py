@@ -115,6 +115,7 @@ def needed_to_show(measured: PairedDifference, *, family: int = 1, level: float 
     effect = abs(measured.difference)
     if not effect >= _SMALLEST_EFFECT or measured.test == "exchange" or measured.units < 2:
         return None
+    # Both the test and the interval must show it
     deviation = _deviation(measured)
     by_test = (_test_quantile(family, level) * deviation / effect) ** 2
     if measured.test == "mcnemar":
@@ -144,6 +145,7 @@ def needed_by_width(interval: Interval | None, margin: float, n: int) -> int | N
     """
     if interval is None or margin <= 0:
         return None
+    # How many margins half the interval is wide, with what the power adds
     reach = (interval.high - interval.low) / 2 / margin * (1 + _Z_POWER / normal_quantile(LEVEL))
     return math.ceil(n * reach * reach)
 
@@ -170,6 +172,7 @@ def needed_to_pass(
     """
     if not mean > floor or len(changes) < 2:
         return None
+    # The spread of a unit's mean, and how far off a value may be that was not observed
     low, high = bounds
     is_difference = low < 0
     if binary and codes is None:

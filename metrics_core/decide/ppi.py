@@ -128,6 +128,7 @@ def ppi_difference(
     old_truth = np.asarray(old_labels, np.float64)
     new_truth = np.asarray(new_labels, np.float64)
     truth = new_truth - old_truth
+    # Equal probabilities need no weights
     chances = np.ones(1) if probabilities is None else np.asarray(probabilities, np.float64)
     sample = _Sample(
         judged=judged,
@@ -159,6 +160,7 @@ def rogan_gladen(positive: int, n: int, calibration: Confusion) -> Estimate | No
     >>> round(rogan_gladen(60, 100, calibration).value, 3)
     0.571
     """
+    # With one kind of label, or a judge that guesses, the share cannot be told
     hits = calibration.true_positive
     rejections = calibration.true_negative
     n_correct = hits + calibration.false_negative
@@ -194,6 +196,7 @@ def _lang_reiczigel(positive: int, n: int, calibration: Confusion) -> Interval:
     variance = (
         share * (1 - share) / n_judged + value * value * sensitivity_variance + (1 - value) ** 2 * specificity_variance
     )
+    # Around the shifted estimate, inside the range of a share
     margin = z * math.sqrt(variance) / (sensitivity + specificity - 1)
     centre = value + shift
     low, high = (min(1.0, max(0.0, end)) for end in (centre - margin, centre + margin))
@@ -226,6 +229,7 @@ class _Sample:
 
 def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
     """The estimate from the labels alone, or with the scores if that has a clearly narrower interval."""
+    # The labels alone; where they were drawn with several probabilities, their plain mean is no estimate
     n_labelled = int(sample.labelled.sum())
     n_unlabelled = len(sample.labelled) - n_labelled
     correct = _corrected if sample.low < 0 else _weighted
@@ -327,6 +331,7 @@ def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
     centre = mean(corrections)
     rows = judged + centre
     rows[labelled] += (corrections - centre) * inverse_share
+    # A single unit has no interval
     value = min(1.0, max(0.0, mean(rows)))
     if units < 2:
         return Estimate(value, None)

@@ -63,6 +63,7 @@ def gate(  # noqa: PLR0913
     'It cannot be decided whether new may ship: given.score (-0.333) decide'
     """
     old_scores, new_scores, codes = _paired(old, new, ids, clusters, limits=(low, high))
+    # Labels of people, in the order of the scores
     people = None
     if labels is not None:
         people_old, people_new, _ = _paired(*labels, ids, clusters, limits=(0.0, 1.0))
@@ -74,6 +75,7 @@ def gate(  # noqa: PLR0913
     kind: RuleKind = "difference" if people is None else "people"
     further = [parse_rule(rule) for rule in rules]
     policy = Policy((PolicyRule(kind, FIELD, ALL, -margin or 0.0), *further, PolicyRule("coverage", "", ALL, COVERAGE)))
+    # What nobody could meet, or everybody, decides nothing
     for rule in policy.rules:
         problem = range_problem(rule, low, high)
         if rule.field not in (FIELD, "") or rule.slice != ALL:
@@ -161,6 +163,7 @@ def _in_both(
         ValueError: as `_paired`; or there are none.
     """
     old_scores, new_scores, codes = _paired(old, new, ids, clusters, limits=limits)
+    # A pair with a number in one release only says nothing about the difference
     in_both = np.isfinite(old_scores) & np.isfinite(new_scores)
     if not in_both.any():
         raise ValueError("no row has a number in both releases")
@@ -184,7 +187,7 @@ def _paired(
     if (
         len(old_ids) != len(old_scores)
         or len(new_ids) != len(new_scores)
-        or (cluster_of_row and len(cluster_of_row) != len(old_scores))
+        or (cluster_of_row is not None and len(cluster_of_row) != len(old_scores))
     ):
         raise ValueError(f"{len(old_scores)} and {len(new_scores)} rows; give ids or clusters of as many")
 

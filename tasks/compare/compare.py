@@ -212,6 +212,7 @@ def _no_such_field(name: str, fields: Sequence[str]) -> str:
 
 def _choose_fields(old: Report, new: Report, fields: Sequence[str], primary: str, *, all_fields: bool) -> list[str]:
     """Return the fields to compare, the primary one first."""
+    # Fields that are named are compared as they are named
     reported = _fields_of(old, new)
     for name in fields:
         if name not in reported:
@@ -334,6 +335,7 @@ def _store(home: Home, comparisons: Sequence[Comparison]) -> None:
 
     rows = []
     for comparison in comparisons:
+        # A row for each field and slice, with what all rows of the pair share
         pair_columns = {column: getattr(comparison, name) for name, column in _PAIR_COLUMNS.items()}
         for position, row in enumerate(comparison.rows):
             columns = {column: getattr(row, name) for name, column in _ROW_COLUMNS.items()}
@@ -359,6 +361,7 @@ def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str
         cursor = warehouse.execute(_SQL["stored"], {"reports": list(new_report_ids), "family": family})
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    # Rows about the same two reports are one comparison
     rows_by_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         rows_by_pair.setdefault((row["old_report"], row["new_report"]), []).append(row)

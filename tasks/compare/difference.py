@@ -64,6 +64,7 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
         UserError: a report is not there, both are the same, or they are about two data sets.
     """
     old, new = read_pair(home, old_report_id, new_report_id)
+    # The samples that both have, and those that only one has
     samples = pair_samples(home, old, new)
     common = samples.in_old & samples.in_new
 
@@ -122,6 +123,7 @@ def signature_changes(old: str, new: str) -> tuple[Changed, ...]:
 
     A signature is `metric|vN|part:value|...`; `vN` counts the versions of the metric's code.
     """
+    # Parts by name, since a part may be new or gone
     old_parts = _signature_parts(old)
     new_parts = _signature_parts(new)
     return tuple(

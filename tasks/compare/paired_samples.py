@@ -61,6 +61,7 @@ class PairedBleu:
 
     def difference(self, common: Mask, clusters: npt.NDArray[np.int64] | None) -> PairedDifference:
         """Compare corpus BLEU on the samples in `common`."""
+        # Sums over groups of samples, since corpus BLEU is no mean of rows
         codes = groups(int(common.sum()), None if clusters is None else clusters[common], _MAX_GROUPS)
         sums = np.zeros((2, int(codes.max()) + 1, _COUNTS))
         np.add.at(sums[0], codes, self.old[common])
@@ -239,6 +240,7 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
 
 def _slices(warehouse: duckdb.DuckDBPyConnection, parameters: dict[str, Any]) -> Iterator[Slices]:
     """Read the slice columns with the values that both reports have."""
+    # Values that both reports have, then which sample has which
     by_column: dict[str, list[str]] = {}
     for column, value in warehouse.execute(_SQL["sides"] + "\n" + _SQL["slice_values"], parameters).fetchall():
         by_column.setdefault(column, []).append(value)

@@ -45,6 +45,7 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
 
     `metrics` are those that are compared; nothing is said of others.
     """
+    # What is not compared has its reason, and no further warning
     methods = differing_methods(samples.old, samples.new)
     compared = [metric for metric in metrics if metric not in methods]
     # A judge that nearly always goes by the order of two answers is no judge of them

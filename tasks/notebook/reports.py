@@ -6,7 +6,6 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric
@@ -50,49 +49,60 @@ def add_report(
     folder = home.scratch / run_id
     folder.mkdir(parents=True)
     # A file of scores that comes again has the same answers; measurements are of this call alone
-    keys = [content_hash([row, sample.key, "" if scores else run_id]) for row, sample in enumerate(samples)]
+    salt = "" if scores else run_id
+    keys = [content_hash([row, sample.key, salt]) for row, sample in enumerate(samples)]
 
     # The answers, as they are after validation
-    answers, n_answers = [], Counter[str]()
-    for key, sample, given in zip(keys, samples, scores or [{}] * len(samples), strict=True):
+    answers = []
+    n_answers = Counter[str]()
+    for key, sample, sample_scores in zip(keys, samples, scores or [{}] * len(samples), strict=True):
         n_answers[sample.sample_id] += 1
-        answers.append({**_columns(sample), "release": release, "repeat": str(n_answers[sample.sample_id])})
-        answers[-1] |= {"sample_key": key, "correct": sample.label, "slices": dict(sample.slices), "given": dict(given)}
+        reference = Reference(
+            sample_id=clean(sample.sample_id) or "",
+            question=clean(sample.question),
+            references=_clean(sample.references),
+            facts=_clean(sample.facts),
+            cluster=clean(sample.cluster),
+            context=_clean(sample.context),
+            incorrect_references=_clean(sample.incorrect_references),
+        )
+        answer = {
+            "sample_hash": reference.hash,
+            "answer": clean(sample.answer),
+            "release": release,
+            "repeat": str(n_answers[sample.sample_id]),
+            "sample_key": key,
+            "correct": sample.label,
+            "slices": dict(sample.slices),
+            "given": dict(sample_scores),
+        }
+        answers.append({**reference._asdict(), **answer})
     accepted = str(folder / "accepted.parquet")
     pq.write_table(pa.Table.from_pylist(answers, schema=staged_schema()), accepted)
 
     # The scores. Labels are columns of the answers.
-    of_samples = [
-        measured._replace(sample_id=key) for measured, key in zip(measurements, keys * len(metrics), strict=True)
+    with_keys = [
+        measurement._replace(sample_id=key)
+        for measurement, key in zip(measurements, keys * len(metrics), strict=True)
+        if measurement.metric != LABEL
     ]
     part = home.shared_name(folder / "part.parquet")
-    write_part(home, part, [[measured for measured in of_samples if measured.metric != LABEL]])
+    write_part(home, part, [with_keys])
 
-    n_rows, of_data = len(samples), [metric for metric in metrics if metric.name != LABEL]
+    # The steps of a run, as if it had loaded, validated and scored these
+    n_rows = len(samples)
+    metrics = [metric for metric in metrics if metric.name != LABEL]
+    n_todo = tuple((metric.name, 0) for metric in metrics)
     loaded = Loaded(dataset, accepted, rejects="", references=None, n_rows=n_rows, notes=())
-    checked = Validation(accepted, "", n_rows, n_accepted=n_rows, n_quarantined=0, checks=(), broken=None)
-    plan = Plan(
-        (), tuple(of_data), n_rows, n_known=(), n_todo=tuple((metric.name, 0) for metric in of_data), known_answers={}
-    )
-    committed = commit(home, run_id, dataset, loaded, accepted, [part])
-    [report] = aggregate(home, committed, of_data, manifest(run_id, {}, loaded, checked, plan))
+    validation = Validation(accepted, "", n_rows, n_accepted=n_rows, n_quarantined=0, checks=(), broken=None)
+    plan = Plan((), tuple(metrics), n_rows, n_known=(), n_todo=n_todo, known_answers={})
+    committed = commit(home, run_id, dataset, loaded, accepted=accepted, parts=[part])
+    run_manifest = manifest(run_id, {}, loaded, validation, plan=plan)
+    [report] = aggregate(home, committed, metrics, run_manifest)
     shutil.rmtree(folder)
     return report
 
 
-def _columns(sample: Sample) -> dict[str, Any]:
-    """What a sample consists of, as columns of an accepted row."""
-    asked = Reference(
-        sample_id=clean(sample.sample_id) or "",
-        question=clean(sample.question),
-        references=_clean(sample.references),
-        facts=_clean(sample.facts),
-        cluster=clean(sample.cluster),
-        context=_clean(sample.context),
-        incorrect_references=_clean(sample.incorrect_references),
-    )
-    return {**asked._asdict(), "sample_hash": asked.hash, "answer": clean(sample.answer)}
-
-
 def _clean(texts: Sequence[str]) -> tuple[str, ...]:
+    """Texts as validation leaves them."""
     return tuple(clean(text) or "" for text in texts)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields as attributes
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -24,7 +25,6 @@ from answerkey.tasks.reports.headline import MATCH
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
     from answerkey.metrics_core.decide.bounded_mean import Floats
-    from answerkey.metrics_core.decide.clustered import Codes, Mask
     from answerkey.tasks.compare.examples import Direction
     from answerkey.tasks.gate.verdicts import ShownVerdict
     from answerkey.tasks.reports.report import Report
@@ -78,13 +78,18 @@ class Result(Displayed, list[Measurement]):
         release: str = "",
     ) -> None:
         super().__init__(measurements)
-        self.samples, self.metrics, self.release = list(samples), list(metrics), release
+        self.samples = list(samples)
+        self.metrics = list(metrics)
+        self.release = release
         self._pairs: dict[int, tuple[Result, tuple[Home, Report, Report]]] = {}
 
     @property
     def fields(self) -> dict[str, Field]:
         """The fields by METRIC.FIELD."""
-        return {f"{metric.name}.{field.name}": field for metric in self.metrics for field in metric.fields}
+        fields: dict[str, Field] = {}
+        for metric in self.metrics:
+            fields |= {f"{metric.name}.{field.name}": field for field in metric.fields}
+        return fields
 
     @property
     def headlines(self) -> list[str]:
@@ -93,27 +98,34 @@ class Result(Displayed, list[Measurement]):
         That is `label.correct` if at least half of the samples have a human label, else `meaning_match.match`, if it
         was computed.
         """
+        # Labels of most samples decide, else the judge that compares meaning
         names = [f"{metric.name}.{metric.headline}" for metric in self.metrics]
-        labelled = sum(sample.label is not None for sample in self.samples)
-        if LABELLED in names and labelled >= MOST_LABELLED * len(self.samples):
-            first = LABELLED
-        else:
-            first = MATCH if MATCH in names else next((name for name in names if name != LABELLED), LABELLED)
-        return sorted(names, key=lambda name: name != first)
+        n_labelled = sum(sample.label is not None for sample in self.samples)
+        if LABELLED in names and n_labelled >= MOST_LABELLED * len(self.samples):
+            return sorted(names, key=lambda name: name != LABELLED)
+        if MATCH in names:
+            return sorted(names, key=lambda name: name != MATCH)
+        # The first that is no label, then the others as they are
+        primary = next((name for name in names if name != LABELLED), LABELLED)
+        return sorted(names, key=lambda name: name != primary)
 
     @property
     def unscored(self) -> list[str]:
         """A sentence for each metric that has no score for any sample, with the most frequent reason."""
-        return [
-            f"{metric.name} has no score for any of {len(found):,} samples: {reason} ({n:,} of them)"
-            for metric in self.metrics
-            if (found := self.of(metric.name)) and not any(one.status == "scored" for one in found)
-            for reason, n in Counter(one.reason for one in found).most_common(1)
-        ]
+        sentences = []
+        for metric in self.metrics:
+            measurements = self.of(metric.name)
+            if not measurements or any(measurement.status == "scored" for measurement in measurements):
+                continue
+            [(reason, n)] = Counter(measurement.reason for measurement in measurements).most_common(1)
+            sentences.append(
+                f"{metric.name} has no score for any of {len(measurements):,} samples: {reason} ({n:,} of them)"
+            )
+        return sentences
 
     def of(self, metric: str) -> list[Measurement]:
         """The measurements of one metric, in the order of the samples."""
-        index = [known.name for known in self.metrics].index(metric) * len(self.samples)
+        index = [each.name for each in self.metrics].index(metric) * len(self.samples)
         return self[index : index + len(self.samples)]
 
     def scores(self, field: str = "") -> Floats:
@@ -124,9 +136,8 @@ class Result(Displayed, list[Measurement]):
         """
         import numpy as np
 
-        name = self._known(field)
-        metric, _, value = name.partition(".")
-        return np.array([measured.values.get(value, np.nan) for measured in self.of(metric)], np.float64)
+        metric, _, name = self._field_name(field).partition(".")
+        return np.array([measurement.values.get(name, np.nan) for measurement in self.of(metric)], np.float64)
 
     def to_pandas(self) -> Any:
         """One row per sample: its texts, METRIC.FIELD for each number, METRIC.status and METRIC.reason.
@@ -138,8 +149,8 @@ class Result(Displayed, list[Measurement]):
         for metric in self.metrics:
             names = [f"{metric.name}.{field.name}" for field in metric.fields]
             columns |= {name: self.scores(name) for name in names}
-            columns[f"{metric.name}.status"] = [measured.status for measured in self.of(metric.name)]
-            columns[f"{metric.name}.reason"] = [measured.reason for measured in self.of(metric.name)]
+            columns[f"{metric.name}.status"] = [measurement.status for measurement in self.of(metric.name)]
+            columns[f"{metric.name}.reason"] = [measurement.reason for measurement in self.of(metric.name)]
         return to_frame(columns)
 
     def summary(self) -> Any:
@@ -149,7 +160,10 @@ class Result(Displayed, list[Measurement]):
             pandas.DataFrame: one row per METRIC.FIELD, with the columns `mean`, `low`, `high`, `scored` and `total`.
         """
         rows = self.means(self.fields)
-        return to_frame({name: [getattr(row, name) for row in rows] for name in Mean._fields}, "field")
+        columns: dict[str, list[Any]] = {}
+        for name in Mean._fields:
+            columns[name] = [getattr(row, name) for row in rows]
+        return to_frame(columns, "field")
 
     def means(self, fields: Iterable[str]) -> list[Mean]:
         """The means of these fields."""
@@ -170,14 +184,14 @@ class Result(Displayed, list[Measurement]):
 
         if not (isinstance(n, int) and n >= 0):
             raise UserError(f"n is {n!r}; give a count, and name a field with field=")
-        name, scores = self._known(field), self.scores(field)
-        badness = -scores if self.fields[name].lower_is_better else scores
-        order = [int(index) for index in np.argsort(badness, kind="stable") if not np.isnan(scores[index])][:n]
-        measured = self.of(name.partition(".")[0])
+        name = self._field_name(field)
+        scores = self.scores(name)
+        goodness = -scores if self.fields[name].lower_is_better else scores
+        order = [int(index) for index in np.argsort(goodness, kind="stable") if not np.isnan(scores[index])][:n]
+        measurements = self.of(name.partition(".")[0])
+        reasons = [measurements[index].reason for index in order]
         texts = self._texts(order)
-        return to_frame(
-            {"id": texts.pop("id"), name: scores[order], **texts, "reason": [measured[index].reason for index in order]}
-        )
+        return to_frame({"id": texts.pop("id"), name: scores[order], **texts, "reason": reasons})
 
     def calls(self, sample_id: str) -> Any:
         """What judges were asked about a sample, and what they replied, from the ledger that `Access` names.
@@ -193,23 +207,24 @@ class Result(Displayed, list[Measurement]):
         from answerkey.metrics_core.judges.asked import asked_about, ledger_calls
         from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 
-        places = [index for index, sample in enumerate(self.samples) if sample.sample_id == sample_id]
-        if not places:
+        indices = [index for index, sample in enumerate(self.samples) if sample.sample_id == sample_id]
+        if not indices:
             raise UserError(f"{sample_id!r}: no sample of this result has this id")
-        rows = []
+        columns: dict[str, list[Any]] = {}
         for metric in self.metrics:
             if not isinstance(metric, JudgeMetric) or metric.judge.offline:
                 continue
             if metric.access.ledger is None:
                 raise UserError(f"{metric.name}: its replies were not kept; evaluate with access=Access(ledger=FOLDER)")
             with ledger_calls(metric.access.ledger) as calls:
-                for index in places:
+                for index in indices:
                     requests = self.of(metric.name)[index].requests
-                    for one in asked_about(metric, self.samples[index], requests, calls):
-                        texts = {"metric": metric.name, "system": one.system, "user": one.user}
-                        rows += [{**texts, **call} for call in one.calls]
-        names = list(rows[0]) if rows else ["metric"]
-        return to_frame({name: [row[name] for row in rows] for name in names})
+                    for request in asked_about(metric, self.samples[index], requests, calls):
+                        texts = {"metric": metric.name, "system": request.system, "user": request.user}
+                        for call in request.calls:
+                            for name, cell in {**texts, **call}.items():
+                                columns.setdefault(name, []).append(cell)
+        return to_frame(columns or {"metric": []})
 
     def compare(self, baseline: Result, fields: Sequence[str] = (), *, all_fields: bool = False) -> Comparison:
         """Compare this result with an earlier one of the same samples, pair by pair, as `answerkey compare` does.
@@ -250,12 +265,13 @@ class Result(Displayed, list[Measurement]):
         """
         from answerkey.tasks.compare.examples import LargestChange, largest_changes
 
-        name = self._known(field)
+        name = self._field_name(field)
         home, old, new = self._beside(baseline)
-        found = largest_changes(home, old.report_id, new.report_id, name, direction=direction, limit=n)
-        return to_frame(
-            {one.name: [getattr(change, one.name) for change in found] for one in attributes(LargestChange)}
-        )
+        changes = largest_changes(home, old.report_id, new.report_id, name, direction=direction, limit=n)
+        columns: dict[str, list[Any]] = {}
+        for column in attributes(LargestChange):
+            columns[column.name] = [getattr(change, column.name) for change in changes]
+        return to_frame(columns)
 
     def gate(self, baseline: Result, *, margin: float, **policy: Any) -> ShownVerdict:
         """Decide whether this release may ship in place of an earlier one, as `answerkey gate` does.
@@ -272,12 +288,12 @@ class Result(Displayed, list[Measurement]):
         from answerkey.metrics_core.policy_file import parse_policy
         from answerkey.tasks.gate.gate import gate
         from answerkey.tasks.gate.verdicts import ShownVerdict
-        from answerkey.tasks.reports.headline import primary as first_of
+        from answerkey.tasks.reports.headline import primary
 
         home, old, new = self._beside(baseline)
-        written = {"primary": first_of([old, new]), "margin": margin, **policy}
+        written = {"primary": primary([old, new]), "margin": margin, **policy}
         verdict = gate(home, old.report_id, new.report_id, parse_policy(written, "gate")).verdict
-        return ShownVerdict(**{one.name: getattr(verdict, one.name) for one in attributes(verdict)})
+        return ShownVerdict(**{attribute.name: getattr(verdict, attribute.name) for attribute in attributes(verdict)})
 
     def shown(self) -> Shown:
         """The means of `headlines`."""
@@ -298,56 +314,72 @@ class Result(Displayed, list[Measurement]):
         if not isinstance(baseline, Result):
             raise UserError(f"the baseline is a {type(baseline).__name__}; give the result of the older release")
         if id(baseline) not in self._pairs:
+            # Comparisons are made in a home of their own, which goes with this result
             folder = mkdtemp(prefix="answerkey-")
             finalize(self, rmtree, folder, ignore_errors=True)
             home = Home(Path(folder))
-            sides = (("baseline", baseline), ("result", self))
-            old, new = (add_report(home, r.release or name, r.samples, r.metrics, r) for name, r in sides)
+            old, new = (
+                add_report(home, result.release or name, result.samples, metrics=result.metrics, measurements=result)
+                for name, result in (("baseline", baseline), ("result", self))
+            )
             # The baseline too, so that no other result gets its id
             self._pairs[id(baseline)] = baseline, (home, old, new)
         return self._pairs[id(baseline)][1]
 
-    def _known(self, field: str) -> str:
+    def _field_name(self, field: str) -> str:
+        """The METRIC.FIELD that is meant, by default the first of `headlines`.
+
+        Raises:
+            UserError: there is no such field.
+        """
         if not (name := field or next(iter(self.headlines), "")):
             raise UserError("this result has no metrics")
         if name not in self.fields:
-            known = list(self.fields)
-            raise UserError(f"{name}: this result has {', '.join(known)}{did_you_mean(name, known)}")
+            names = list(self.fields)
+            raise UserError(f"{name}: this result has {', '.join(names)}{did_you_mean(name, names)}")
         return name
 
     def _texts(self, indices: Iterable[int]) -> dict[str, Any]:
-        chosen = [self.samples[index] for index in indices]
-        texts = {name: [getattr(sample, name) for sample in chosen] for name in ("sample_id", "question", "answer")}
-        return {"id": texts.pop("sample_id"), **texts, "references": [list(sample.references) for sample in chosen]}
+        """The texts of these samples, as columns."""
+        samples = [self.samples[index] for index in indices]
+        return {
+            "id": [sample.sample_id for sample in samples],
+            "question": [sample.question for sample in samples],
+            "answer": [sample.answer for sample in samples],
+            "references": [list(sample.references) for sample in samples],
+        }
 
     def _mean(self, name: str) -> Mean:
+        """The mean of METRIC.FIELD `name`."""
         import numpy as np
 
-        from answerkey.metrics_core.decide.clustered import mean_interval, proportion_interval
+        from answerkey.metrics_core.decide.clustered import codes_of, mean_interval, proportion_interval
         from answerkey.metrics_core.decide.intervals import of_all_rows
 
-        field, scores = self.fields[name], self.scores(name)
-        scored = ~np.isnan(scores)
-        values = scores[scored]
+        field = self.fields[name]
+        scores = self.scores(name)
+        has_score = ~np.isnan(scores)
+        values = scores[has_score]
         if not len(values):
-            return Mean(name, None, None, None, 0, len(scores))
-        codes = self._units(scored)
+            return Mean(name, mean=None, low=None, high=None, scored=0, total=len(scores))
+        # Answers to one question are a cluster
+        clusters = []
+        for sample, is_scored in zip(self.samples, has_score, strict=True):
+            if is_scored:
+                is_alone = sample.cluster is None
+                clusters.append(("id", sample.sample_id) if is_alone else ("cluster", sample.cluster))
+        codes = codes_of(clusters, len(values))
         if field.binary:
             interval = proportion_interval(values, codes)
         else:
             interval = mean_interval(values, codes, low=field.low, high=field.high)
-        wanted = sum(one.status != "undefined" for one in self.of(name.partition(".")[0]))
-        coverage = len(values) / wanted
-        mean, interval = of_all_rows(float(values.mean()), interval, coverage, field.low, field.high)
+        # Samples that should have a score and have none widen the interval
+        n_due = sum(measurement.status != "undefined" for measurement in self.of(name.partition(".")[0]))
+        mean, interval = of_all_rows(
+            float(values.mean()), interval, len(values) / n_due, low=field.low, high=field.high
+        )
         low, high, _ = interval or (None, None, None)
-        return Mean(name, mean, low, high, len(values), len(scores))
-
-    def _units(self, rows: Mask) -> Codes | None:
-        """The clusters of these samples, where answers to one question are a cluster; None if all are independent."""
-        from answerkey.metrics_core.decide.clustered import codes_of
-
-        units = [("id", s.sample_id) if s.cluster is None else ("cluster", s.cluster) for s in self.samples]
-        return codes_of([unit for unit, chosen in zip(units, rows, strict=True) if chosen], int(rows.sum()))
+        return Mean(name, mean, low, high, scored=len(values), total=len(scores))
 
 
 class Results(Displayed, dict[str, Result]):
@@ -373,8 +405,8 @@ class Results(Displayed, dict[str, Result]):
         Raises:
             UserError: there is no such release, or more than two and none is named.
         """
-        after, before = self._pair(new, old)
-        return after.compare(before, fields, all_fields=all_fields)
+        new_result, old_result = self._pair(new, old)
+        return new_result.compare(old_result, fields, all_fields=all_fields)
 
     def changed(self, new: str = "", old: str = "", **options: Any) -> Any:
         """The samples that moved most between two releases; `options` are the arguments of `Result.changed`.
@@ -382,8 +414,8 @@ class Results(Displayed, dict[str, Result]):
         Raises:
             UserError: there is no such release, or more than two and none is named.
         """
-        after, before = self._pair(new, old)
-        return after.changed(before, **options)
+        new_result, old_result = self._pair(new, old)
+        return new_result.changed(old_result, **options)
 
     def gate(self, new: str = "", old: str = "", **policy: Any) -> ShownVerdict:
         """Decide whether `new` may ship in place of `old`; `policy` are the arguments of `Result.gate`.
@@ -391,8 +423,8 @@ class Results(Displayed, dict[str, Result]):
         Raises:
             UserError: there is no such release, or more than two and none is named.
         """
-        after, before = self._pair(new, old)
-        return after.gate(before, **policy)
+        new_result, old_result = self._pair(new, old)
+        return new_result.gate(old_result, **policy)
 
     def shown(self) -> Shown:
         """The means of every release."""
@@ -402,7 +434,13 @@ class Results(Displayed, dict[str, Result]):
         return str(self)
 
     def _pair(self, new: str, old: str) -> tuple[Result, Result]:
+        """The results of two releases, which need not be named where there are no others.
+
+        Raises:
+            UserError: it is not clear which are meant, or one is not there.
+        """
         names = list(self)
+        # Of two releases, the name of one is enough
         if not (new and old):
             if len(names) != 2:
                 raise UserError(f"name the new and the old release, of {', '.join(names)}")
@@ -415,25 +453,37 @@ class Results(Displayed, dict[str, Result]):
 
 
 def _means(results: Sequence[Result]) -> Shown:
-    fields = list(dict.fromkeys(name for result in results for name in result.headlines))
-    means = [{row.field: row for row in result.means(set(fields) & set(result.fields))} for result in results]
-    counts = [{name: f"{row.scored:,}/{row.total:,}" for name, row in of.items()} for of in means]
-    # One line of counts if all metrics have the same.
-    alike = all(len(set(of.values())) <= 1 for of in counts)
-    rows = [[name, *(_estimate(of.get(name), with_count=not alike) for of in means)] for name in fields]
-    if alike and fields:
-        rows.append(["scored/total", *(next(iter(of.values()), number(None)) for of in counts)])
-    sizes = {len(result.samples) for result in results}
-    caption = f"{' or '.join(f'{size:,}' for size in sorted(sizes))} sample{'' if sizes == {1} else 's'}"
-    named = [f"{result.release}: " if len(results) > 1 else "" for result in results]
-    notes = [f"{name}{problem}" for name, result in zip(named, results, strict=True) for problem in result.unscored]
-    return Shown(
-        f"{caption}: mean [95 % interval]", ["", *(result.release or "result" for result in results)], rows, notes
-    )
+    """The means of the headlines of one or several results, a column each."""
+    # A line for each field, and a column for each result
+    fields = list(dict.fromkeys(chain.from_iterable(result.headlines for result in results)))
+    means: list[dict[str, Mean]] = []
+    for result in results:
+        means.append({row.field: row for row in result.means(set(fields) & set(result.fields))})
+    # One line of counts if all metrics of a result have the same.
+    counts = [list(dict.fromkeys(f"{row.scored:,}/{row.total:,}" for row in rows.values())) for rows in means]
+    has_count_line = all(len(result_counts) <= 1 for result_counts in counts)
+    table = []
+    for name in fields:
+        cells = [name]
+        for rows in means:
+            row = rows.get(name)
+            cell = number(row.mean if row else None)
+            if row and row.low is not None:
+                cell += f" [{number(row.low)}, {number(row.high)}]"
+            if row and not has_count_line:
+                cell += f" {row.scored:,}/{row.total:,}"
+            cells.append(cell)
+        table.append(cells)
+    if has_count_line and fields:
+        table.append(["scored/total", *((result_counts or [number(None)])[0] for result_counts in counts)])
 
-
-def _estimate(row: Mean | None, *, with_count: bool) -> str:
-    if row is None:
-        return number(None)
-    interval = "" if row.low is None else f" [{number(row.low)}, {number(row.high)}]"
-    return number(row.mean) + interval + (f" {row.scored:,}/{row.total:,}" if with_count else "")
+    # How many samples there are, and what has no score
+    sizes = sorted({len(result.samples) for result in results})
+    caption = " or ".join(f"{size:,}" for size in sizes)
+    plural = "" if sizes == [1] else "s"
+    notes: list[str] = []
+    for result in results:
+        prefix = f"{result.release}: " if len(results) > 1 else ""
+        notes += [f"{prefix}{problem}" for problem in result.unscored]
+    columns = ["", *(result.release or "result" for result in results)]
+    return Shown(f"{caption} sample{plural}: mean [95 % interval]", columns, table, notes)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, overload
 
 from answerkey.metrics_core.errors import UserError
@@ -81,77 +82,79 @@ def evaluate(
     """
     if isinstance(metrics, str):
         raise UserError(f"metrics is the text {metrics!r}; give a list: metrics=[{metrics!r}]")
-    # One budget for all metrics of this call.
+    column_of_key: dict[Key, str] = {key: str(options.pop(key)) for key in KEYS if key in options}
+    run_metrics = create(DEFAULT_METRICS if metrics is None else metrics, **options)
+    metric_columns = list(chain.from_iterable(metric.columns for metric in run_metrics))
+    releases = _releases(samples, metric_columns, column_of_key)
+    rows = list(chain.from_iterable(releases.values()))
+    # Judges have one budget for this call, and are checked before anything is paid for the rows
     run = uuid.uuid4().hex
-    named: dict[Key, str] = {key: str(options.pop(key)) for key in KEYS if key in options}
-    chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
-    releases = _releases(samples, [name for metric in chosen for name in metric.columns], named)
-    rows = [sample for part in releases.values() for sample in part]
-    # Before anything is paid for the rows
-    chosen = [checked(metric, rows) if isinstance(metric, JudgeMetric) else metric for metric in chosen]
+    for index, metric in enumerate(run_metrics):
+        if isinstance(metric, JudgeMetric):
+            with_run = metric if metric.access.run else replace(metric, access=replace(metric.access, run=run))
+            run_metrics[index] = checked(with_run, rows)
     if any(sample.label is not None for sample in rows):
-        chosen = [Label(), *chosen]
+        run_metrics = [Label(), *run_metrics]
+    measurements: list[Measurement] = []
     if workers > 1 and len(rows) > 1:
-        measurements = _in_processes(rows, chosen, workers)
+        measurements = _in_processes(rows, run_metrics, workers)
     else:
-        measurements = [measurement for metric in chosen for measurement in measured(metric, rows)]
-    results, start = Results(), 0
-    for name, part in releases.items():
-        indices = (index * len(rows) + start for index in range(len(chosen)))
-        found = (one for index in indices for one in measurements[index : index + len(part)])
-        results[name] = Result(found, part, chosen, name)
-        start += len(part)
+        for metric in run_metrics:
+            measurements += measured(metric, rows)
+
+    # Measurements are metric by metric, and results release by release
+    results = Results()
+    start = 0
+    for name, release_samples in releases.items():
+        release_measurements: list[Measurement] = []
+        for index in range(len(run_metrics)):
+            offset = index * len(rows) + start
+            release_measurements += measurements[offset : offset + len(release_samples)]
+        results[name] = Result(release_measurements, release_samples, run_metrics, name)
+        start += len(release_samples)
     for name, result in results.items():
         for problem in result.unscored:
             warnings.warn(f"{name}: {problem}" if name else problem, stacklevel=2)
     return results[""] if list(results) == [""] else results
 
 
-def _releases(source: Any, others: Sequence[str], named: Mapping[Key, str]) -> dict[str, list[Sample]]:
+def _releases(source: Any, metric_columns: Sequence[str], column_of_key: Mapping[Key, str]) -> dict[str, list[Sample]]:
     """The samples by release; a source without releases has the release ""."""
     if isinstance(source, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    if (by_release := samples_of(source, others, named)) is not None:
+    if (by_release := samples_of(source, metric_columns, column_of_key)) is not None:
         return by_release or {"": []}
-    for key, column in named.items():
+    for key, column in column_of_key.items():
         raise UserError(f"{key}={column!r} names a column of a data frame; a sample has its own {key}")
+    # What is no table must be samples, each of them
     samples = list(source) if isinstance(source, Iterable) else [source]
-    for item in samples:
-        if not isinstance(item, Sample):
-            raise UserError(f"evaluate() takes a list of answerkey.Sample or a data frame, not {type(item).__name__}")
+    for sample in samples:
+        if not isinstance(sample, Sample):
+            raise UserError(f"evaluate() takes a list of answerkey.Sample or a data frame, not {type(sample).__name__}")
     return {"": samples}
 
 
-def _of_run(metric: Metric, run: str) -> Metric:
-    if not isinstance(metric, JudgeMetric) or metric.access.run:
-        return metric
-    return replace(metric, access=replace(metric.access, run=run))
-
-
 def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) -> list[Measurement]:
+    """Score samples in several processes, but for the metrics that wait for a model.
+
+    Raises:
+        UserError: a metric cannot be sent to another process, for instance because it is defined inside a function.
+    """
+    # Four pieces a process, since some take longer than others
     size = -(-len(samples) // (workers * 4))
     chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
     measurements: list[Measurement] = []
     with spawned_pool(workers) as pool:
         for metric in metrics:
-            if metric.workload in ("lexical", "offline"):
-                check_portable(metric)
-                parts = pool.map(partial(measured, metric), chunks)
-                measurements.extend(measurement for part in parts for measurement in part)
-            else:
-                measurements.extend(measured(metric, samples))
+            if metric.workload not in ("lexical", "offline"):
+                measurements += measured(metric, samples)
+                continue
+            try:
+                pickle.loads(pickle.dumps(metric))
+            except Exception as error:
+                raise UserError(
+                    f"metric {metric.name} cannot be sent to another process ({error}): define it at the top level of "
+                    "a module"
+                ) from error
+            measurements += chain.from_iterable(pool.map(partial(measured, metric), chunks))
     return measurements
-
-
-def check_portable(metric: Metric) -> None:
-    """Check that a metric can be sent to another process.
-
-    Raises:
-        UserError: it cannot, for instance because it is defined inside a function.
-    """
-    try:
-        pickle.loads(pickle.dumps(metric))
-    except Exception as error:
-        raise UserError(
-            f"metric {metric.name} cannot be sent to another process ({error}): define it at the top level of a module"
-        ) from error

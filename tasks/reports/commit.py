@@ -188,6 +188,7 @@ def _commit_samples(
     warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, versions: Committed, *, source: str
 ) -> None:
     """Add the data set, if it is new."""
+    # A version is a hash of the rows, so a known one has them already
     key = {"dataset": loaded.dataset, "version": versions.dataset_version}
     [(is_known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
     if is_known:

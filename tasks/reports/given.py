@@ -46,6 +46,7 @@ def given_fields(
         # A tool that knows no price writes 0.
         if metric in signatures or (is_usage and not largest):
             continue
+        # The range that the scores seem to have
         end = next((scale for scale in _SCALES if scale >= largest and not is_usage), math.inf)
         start = 0.0
         if low < 0:
@@ -91,6 +92,7 @@ def agreements(
     have both, how many of these have the same, which only one calls right, and the first samples that differ."""
     parameters: dict[str, Any] = {"report_id": report_id, "most": _MAX_DIFFERING}
     for side, fields in (("old", imported), ("new", computed)):
+        # Only verdicts can agree or not
         keys = [key for key, field in fields.items() if field.binary and key[0] not in USAGE_METRICS]
         if not keys:
             return []

@@ -57,6 +57,7 @@ def primary(reports: Sequence[Report], declared: str = "") -> str:
         raise UserError(f"{declared}: these reports have {', '.join(names)}{did_you_mean(declared, names)}")
     if declared:
         return declared
+    # Fields that all reports have are preferred to those that only some have
     candidates = _per_metric(reports)
     for report in reports:
         candidates = [name for name in candidates if name in report.names]
@@ -106,6 +107,7 @@ def _per_metric(reports: Sequence[Report]) -> list[str]:
 
 def _once(reports: Sequence[Report], names: Iterable[str]) -> list[str]:
     """`names` without those that are another one, further up, by a second name."""
+    # A name and its second name, in both directions
     twins = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTITIONS.items()}
     twins |= {name: twin for twin, name in twins.items()}
     unique: list[str] = []

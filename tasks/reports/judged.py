@@ -134,6 +134,7 @@ def _judged(home: Home, sample_id: str, row: tuple[Any, ...], *, report: Report,
         incorrect_references=incorrect or (),
         columns=dict(columns or ()),
     )
+    # What the metric made of the answer
     outcome: Outcome
     if status == "scored":
         outcome = Scored(dict(values or ()), reason, json.loads(details or "{}"))
@@ -169,6 +170,7 @@ def _metric(home: Home, report: Report, spec: str, sample: Sample) -> JudgeMetri
 
     Code of users is not imported: whoever looks at a page has not asked for it.
     """
+    # A metric of users' code, or of a report that does not say who judged it, cannot be made again
     judge_note = report.manifest.get("judge")
     judging = report.manifest["parameters"].get("judging")
     if is_code(spec) or judge_note is None or judging is None:

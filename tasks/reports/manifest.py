@@ -139,6 +139,7 @@ def _checked(plan: Plan) -> dict[str, Any]:
     replies that were wrong, without texts of the data, which can be forgotten. Under `changed` how judges have shown
     that another model answers under their name. Under `unchecked`, by rubric: the criteria that no question is about.
     """
+    # Judges that had rows to score, and how they did on questions with known answers
     todo = dict(plan.n_todo)
     checks = {check.metric: check for check in plan.checks}
     counts: dict[str, Any] = {}
@@ -232,6 +233,7 @@ def _version(name: str) -> str:
 def _revisions() -> dict[str, str]:
     """Hashes of the scoring code with the statistics (`code`), which tell two working copies of a version apart, and of
     the code that makes numbers of reports, comparisons and verdicts out of scores (`aggregation`)."""
+    # Every module that scores, and the modules and statements of three steps
     core = Path(answerkey.metrics_core.__file__).parent
     tasks = Path(answerkey.tasks.__file__).parent
     steps = chain.from_iterable((tasks / step).iterdir() for step in ("reports", "compare", "gate"))

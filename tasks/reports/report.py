@@ -96,6 +96,7 @@ class Report:
         Reports keep it themselves, since the code of a metric may be gone; those of the first version did not, and
         had metrics of this package only.
         """
+        # What this package knows of the metric, where it has one of that name
         metric = METRICS[name]() if name in METRICS else None
         if note := self.manifest.get("metrics", {}).get(name):
             fields = tuple(Field.from_dict(field) for field in note["fields"])
@@ -182,6 +183,7 @@ def read_pair(home: Home, old: str, new: str) -> tuple[Report, Report]:
     Raises:
         UserError: one of them is not in the warehouse, they are the same report, or they are about two data sets.
     """
+    # What cannot be compared is refused here, for all that reads pairs
     old_report, new_report = read_reports(home, [old, new])
     if old == new:
         raise UserError(f"{old}: a report cannot be compared with itself")
@@ -305,6 +307,7 @@ def labels(reports: Sequence[Report]) -> dict[str, str]:
 
     Short names for sentences about reports on one data set.
     """
+    # A release has its version only where another of its reports is among these
     by_id = {report.report_id: report for report in reports}
     n_reports = Counter(report.release for report in by_id.values())
     names = {}
@@ -364,6 +367,7 @@ def history(home: Home, name: str, dataset: str = "") -> dict[str, tuple[ReportP
         UserError: no report has the field, or there is no such data set.
     """
     rows = home.rows(_SQL["fields"], {"dataset": dataset})
+    # A field that no report has is a slip of the pen, so the message lists what there is
     datasets = [row_dataset for row_dataset, field in rows if field == name]
     if not datasets:
         reports = f"the reports on {dataset}" if dataset else "the reports"

@@ -54,6 +54,7 @@ def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str
     Raises:
         UserError: a Prefect variable is neither a text nor a list of texts.
     """
+    # The server is asked last, and only for what no other place has
     judge_names = _names(list(judges)) or _names(os.environ.get(JUDGE)) or _names(_variable(VARIABLE))
     bases = _names([api_base]) or _names([os.environ.get(JUDGE_BASE, "")])
     if judge_names and not bases:
@@ -98,6 +99,7 @@ def key(key_from: str, places: KeyPlaces = JUDGES) -> str | None:
             f"the location of {places.owner}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself "
             f"belongs only there (or in the environment variable {places.variable})"
         )
+    # The one place to look, and what to do if there is none
     kind, _, name = key_from.partition(":")
     key_text = None
     if kind == "env":

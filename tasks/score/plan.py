@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.check import JudgeCheck, questions_for
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
@@ -150,6 +151,7 @@ def _known_answers(
 
     Those that have a score already count too: a run that goes on with the rest asks the same questions.
     """
+    # Judges that will be asked something
     asking = [
         (metric, need)
         for metric, need in zip(metrics, needs, strict=True)
@@ -162,6 +164,51 @@ def _known_answers(
         samples = [Sample("", "", references, question) for question, references in rows.fetchall()]
     questions = {metric.name: questions_for(metric, samples, need.n_todo) for metric, need in asking}
     return {name: metric_questions for name, metric_questions in questions.items() if metric_questions}
+
+
+def check_baseline_answers(metrics: Sequence[Metric], baseline: str) -> None:
+    """Find out before anything is loaded whether there is a baseline to compare answers with.
+
+    Raises:
+        UserError: a metric needs one, and none is named.
+    """
+    for metric in metrics:
+        if isinstance(metric, Preference) and not baseline:
+            raise UserError(
+                f"{metric.name}: it compares with the answers of a baseline; evaluate both releases in one run and "
+                "name one of them (--baseline). A run of one release, such as a rerun, goes without it: name the other "
+                "metrics (--metrics)"
+            )
+
+
+def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: str) -> list[Metric]:
+    """The metrics, with the answers in the file `accepted` of the releases that they compare with.
+
+    Of several answers of a release to a question, the first counts.
+
+    Raises:
+        UserError: the file has no answers of the release `baseline`.
+    """
+    # Most runs compare no answers with those of another release
+    if not any(isinstance(metric, Preference) for metric in metrics):
+        return list(metrics)
+    parameters = {"accepted": one_file(accepted), "baseline": baseline}
+    with closing(scratch(Path(accepted).parent)) as connection:
+        answers = connection.execute(_SQL["answers"], parameters).fetchall()
+        pairs = connection.execute(_SQL["baseline_answers"], parameters).fetchall()
+    if not answers:
+        raise UserError(
+            f"{baseline}: no answers of it in this source, and `preference` shows a judge both; evaluate both releases "
+            "in one run, from one source"
+        )
+    answers_hash = content_hash(answers)[:12]
+    with_answers: list[Metric] = []
+    for metric in metrics:
+        if isinstance(metric, Preference):
+            with_answers.append(replace(metric, baseline_answers=dict(pairs), against=answers_hash))
+        else:
+            with_answers.append(metric)
+    return with_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +275,7 @@ def _write_texts(connection: duckdb.DuckDBPyConnection, accepted: str, file: Pat
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    # As many rows a bucket as may be sorted in memory
     light = pa.ipc.IpcWriteOptions(compression="lz4")
     bytes_of_row = row_bytes(accepted)
     size = max(_BUCKET_BYTES // bytes_of_row // _GROUP_ROWS, 1) * _GROUP_ROWS

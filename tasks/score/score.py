@@ -54,6 +54,7 @@ def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
 
 def spawns(shards: Sequence[Shard]) -> bool:
     """Whether there is enough to do for more than one process, and processes can be started."""
+    # In lexical rows, since that is what the processes are for
     rows = [shard.n_rows * _LEXICAL_ROWS.get(shard.workload, 0) for shard in shards]
     if not worth_spawning(sum(rows)):
         return False
@@ -115,6 +116,7 @@ def schedule_order(shards: Sequence[Shard]) -> list[Shard]:
     rest to the processes, which begin with what takes longest. The others of both take turns afterwards, since
     embedding hardly waits, and judging hardly does anything else.
     """
+    # What keeps the same thing busy stands together
     by_kind: dict[Workload, list[Shard]] = {"semantic": [], "judge": [], "offline": [], "lexical": []}
     for shard in shards:
         by_kind[shard.workload].append(shard)

@@ -70,6 +70,7 @@ def portable(metric: Metric) -> Metric:
 
 def equipped(metric: Metric, embeddings: str | None, access: Mapping[str, Any]) -> Metric:
     """A metric with this cache of embeddings, and, if it asks judges, with these parts of its access to them."""
+    # Metrics have what they need and nothing else, so each is asked what it has
     changes: dict[str, Any] = {}
     if isinstance(metric, JudgeMetric):
         changes["access"] = replace(metric.access, **access)
@@ -145,6 +146,7 @@ def samples_of(shard: Shard) -> Iterator[list[Sample]]:
     """The rows of a shard, a row group of the file at a time."""
     import numpy as np
 
+    # The rows of the metric among those of the run
     positions = np.arange(shard.first, shard.first + shard.n_rows)
     if shard.places is not None:
         positions = np.concatenate(
@@ -178,6 +180,7 @@ def _rows(shard: Shard, file: str, positions: npt.NDArray[np.int64]) -> Iterator
     import pyarrow.parquet as pq
 
     with Home.parse(shard.home).store.read(file) as source, pq.ParquetFile(source) as parquet:
+        # Which of the positions are in which row group
         sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
         starts = np.cumsum([0, *sizes])
         bounds = np.searchsorted(positions, starts)

@@ -5,7 +5,8 @@ import pytest
 
 from answerkey.metrics_core.decide import compare, gate, rows_needed
 
-OLD, WORSE = np.repeat([1.0, 0.0], [160, 40]), np.repeat([1.0, 0.0], [100, 100])
+OLD = np.repeat([1.0, 0.0], [160, 40])
+WORSE = np.repeat([1.0, 0.0], [100, 100])
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_rows_that_share_a_cluster_are_fewer():
     [
         ([2.0], {}, "the score 2 is not 0 to 1; name the range: low=, high="),
         ([1.0, 0.0], {"clusters": ["a"]}, "2 and 1 rows; give ids or clusters of as many"),
+        ([1.0], {"clusters": []}, "1 and 1 rows; give ids or clusters of as many"),
         ([1.0], {"labels": ([0.5], [1])}, "labels are 0 or 1"),
         ([1.0], {"margin": -0.1}, "given.score >= 0.1: write the loss that is accepted, 0 or more"),
         ([1.0], {"margin": 0.9}, "given.score >= -0.9: a release that is far worse would pass"),
@@ -51,5 +53,5 @@ def test_rows_that_share_a_cluster_are_fewer():
     ],
 )
 def test_what_cannot_be_decided_is_said(old, options, problem):
-    with pytest.raises(ValueError, match=r"^" + problem.replace("(", r"\(")):
+    with pytest.raises(ValueError, match="^" + problem):
         gate(old, [1.0], **{"margin": 0.05, **options})
