@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
@@ -37,16 +38,16 @@ _THREADS = 2 + (os.cpu_count() or 1)
 _STRICT = ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
+@dataclass(eq=False)
 class Future(Generic[R]):
     """A task that was submitted without Prefect, with the methods of a Prefect future."""
 
-    def __init__(self, on_thread: concurrent.futures.Future[R]) -> None:
-        self.on_thread = on_thread
+    on_thread: concurrent.futures.Future[R]
 
-    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> R | Exception:
+    def result(self, raise_on_failure: bool = True) -> R | Exception:
         """Wait for the return value; for the error instead of raising it where `raise_on_failure` is False."""
         try:
-            return self.on_thread.result(timeout)
+            return self.on_thread.result()
         except Exception as error:
             if raise_on_failure:
                 raise

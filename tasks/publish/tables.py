@@ -11,6 +11,7 @@ from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
+from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.table import Cell, Table, estimate
@@ -140,7 +141,8 @@ def agreements(by_release: ByRelease, primary: str) -> Table:
             if pair["field"] == primary:
                 agree = percent(pair["same"] / pair["n"])
                 only = f"{pair['only_given']:,}/{pair['only_ours']:,}"
-                sample_ids = ", ".join(map(_short, pair["samples"])) or NONE
+                # As much of a long id, such as a hash, as is mostly enough to find it
+                sample_ids = ", ".join(cut(sample_id, _LONGEST_ID) for sample_id in pair["samples"]) or NONE
                 rows.append((pair["given"], release, f"{pair['n']:,}", agree, only, sample_ids))
     rows.sort(key=lambda row: str(row[0]))
     head = ("given score", "release", "answers", "agree", "only given/ours", "samples that differ")
@@ -148,11 +150,6 @@ def agreements(by_release: ByRelease, primary: str) -> Table:
         f"Given scores against {primary}", head, rows, left=["release", "samples that differ"],
         wrapped={"samples that differ": 16}, groups=[row[0] for row in rows],
     )  # fmt: skip
-
-
-def _short(sample_id: str) -> str:
-    """Return an id, or as much of a long one, such as a hash, as is mostly enough to find it."""
-    return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
 def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> Table:

@@ -26,6 +26,7 @@ from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_answers, stored_references
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import commit, record_validation
+from answerkey.tasks.reports.report import Report
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
@@ -133,11 +134,11 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
         return loaded
 
 
-def registered_source(home: Home, registration: Registration, folder: Path) -> Source:
-    """Write the answers of a registration, and their references, into `folder`."""
+def stored_source(home: Home, origin: Registration | Report, folder: Path) -> Source:
+    """Write the answers of a registration or a report, and their references, into `folder`."""
     return stored_answers(
-        home, registration.dataset, registration.dataset_version, registration.release, registration.answers_version,
-        folder,
+        home, origin.dataset, origin.dataset_version, origin.release, answers_version=origin.answers_version,
+        folder=folder,
     )  # fmt: skip
 
 
