@@ -79,8 +79,10 @@ def _changes(rerun: Rerunning) -> list[str]:
         include={"metrics", "own_metrics", "judges", "threshold", "only_failed"},
         exclude_defaults=True,
     )
-    texts = {name: ", ".join(value) for name, value in changed.items() if isinstance(value, list)}
-    return [f"{name} {value}" for name, value in (changed | texts).items()]
+    tags = []
+    for name, value in changed.items():
+        tags.append(f"{name} {', '.join(value)}" if isinstance(value, list) else f"{name} {value}")
+    return tags
 
 
 def changed_forms(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:

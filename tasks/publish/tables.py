@@ -68,6 +68,7 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
         by_release = reports_by_release(reports)
         title = f"{len(reports)} releases on {report.dataset}: mean [{_INTERVAL}]"
         return scores(title, by_release, names, list(counts(by_release)))
+    # One report: a row for each field
     report_scores = list(filter(None, map(report.score, names)))
     rows = []
     for score in report_scores:
@@ -113,6 +114,7 @@ def counts(by_release: ByRelease) -> Iterator[Row]:
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:
+    # Labels by themselves, and scores that came with the answers not at all
     notes = report.manifest.get("metrics", {})
     scores = [score for score in report.overall if (score.metric == LABEL) == labels]
     scores = [score for score in scores if notes.get(score.metric, {}).get("kind") != "given"]
@@ -388,7 +390,7 @@ def costs(title: str, estimates: Sequence[Cost]) -> Table:
         n_tokens = f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}"
         n_calls = f"{cost.calls:,}", f"{cost.in_ledger:,}"
         rows.append((cost.metric, count(cost.samples), *n_calls, n_tokens, dollars(cost.cost_usd)))
-    # The metrics are about the same samples
+    # The metrics are about the same samples, so these are not added up
     rows[-1] = ("total", "", *rows[-1][2:])
     head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
     return Table(title, head, rows, groups=[*("metric" for _ in estimates), "total"])

@@ -59,6 +59,7 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     answers = folder / "stored-answers.jsonl"
     references = folder / "stored-references.jsonl"
     parameters = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
+    # One line for each answer; slices and columns are found on the way
     slices: set[str] = set()
     columns: set[str] = set()
     with home.warehouse.reading() as warehouse:
@@ -93,6 +94,8 @@ def _write_references(
         for *row, _ in _fetch(warehouse, "samples", parameters):
             digest.update(Reference.stored(row)._replace(question=None).hash.encode())
         with_questions = digest.hexdigest()[:12] != parameters["version"]
+
+    # One line for each sample
     with file.open("w", encoding="utf-8") as out:
         for sample_id, question, references, facts, cluster, incorrect, slices in _fetch(
             warehouse, "samples", parameters

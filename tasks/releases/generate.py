@@ -165,6 +165,7 @@ class _Tally:
         self.status[answer.status] += 1
         if answer.reason is not None:
             self.reasons[answer.reason.partition(":")[0]] += 1
+        # What is known of a reply only
         if (origin := answer.origin) is None:
             return
         self.models[origin.model] += 1
@@ -257,6 +258,7 @@ def _requests(asking: Asking, batch: Iterable[Question]) -> Iterator[Request]:
 
 
 def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
+    # The ledger answers what was asked before
     requests = list(_requests(asking, batch))
     answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
     # What all runs together have spent on these requests

@@ -82,6 +82,7 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         UserError: a name is missing, the source cannot be loaded, its rows break the contract, or they are answers of
             several releases.
     """
+    # The answers, of one release, and which of them can be scored
     if not source.release.strip():
         raise UserError("a registered release needs a name")
     loaded = _loaded(home, replace(source, dataset=dataset_name(source)), work)
@@ -98,6 +99,8 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         raise UserError(f"{called(source.answers)}: {validation.broken}")
     committed = commit(home, run_id, source.answers, loaded=loaded, accepted=validation.accepted, parts=())
     [release] = committed.releases
+
+    # The registration is named after the content, so the same content is the same registration
     columns = {
         "dataset": committed.dataset,
         "dataset_version": committed.dataset_version,
@@ -110,6 +113,8 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], columns)
     registration = registration_named(home, columns["registration"])
+
+    # An automation may start its evaluation
     payload = {name: getattr(registration, name) for name in ("registration", "dataset", "release")} | {
         "home": home.address
     }
@@ -123,6 +128,7 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
     except UserError as error:
         if source.references is not None:
             raise
+        # The references of the data set's newest version, if there is one
         file = work / "known.jsonl"
         if home.warehouse.exists() and (stored := stored_references(home, source.dataset, file)):
             paths, slices = stored

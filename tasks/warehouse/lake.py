@@ -272,6 +272,7 @@ class Lake:
             )
         except duckdb.Error as error:
             connection.close()
+            # DuckLake says by its text alone what is wrong
             message = str(error)
             if "creating a new DuckLake is explicitly disabled" in message:
                 raise _NoLake from error
@@ -365,6 +366,7 @@ def catalog(address: str) -> str:
 def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:
     """Let a session with the extension httpfs read and write s3:// with the keys of the environment."""
     settings = s3_settings()
+
     # The names that all clients of S3 read mean nothing to DuckDB.
     endpoint = urlsplit(settings["endpoint"])
     clauses = "TYPE s3, KEY_ID $key, SECRET $secret, REGION $region"

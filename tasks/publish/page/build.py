@@ -131,6 +131,7 @@ def build_page(
 
 
 def _field(name: str, reports: Sequence[Report], is_binary: bool) -> FieldSummary:
+    # Reports of other versions may have been made in another way
     metric = name.partition(".")[0]
     signatures = [report.manifest["signatures"].get(metric) for report in reports]
     notes = list(filter(None, (report.metric(metric) for report in reports)))

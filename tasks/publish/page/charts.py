@@ -121,6 +121,7 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
         # Seconds, dollars and tokens have no axis in common with scores
         if field.difference is None or field.name not in names or field.lower_is_better:
             continue
+        # Grey where nothing is shown, or where the score moves with length alone
         interval = _Interval(field.difference, field.low, field.high, field.name)
         interval.tone = _TONES.get(field.finding, "var(--muted)")
         if field.name == names[0]:
@@ -207,6 +208,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: 
             rows.append(_Interval(point.mean, point.low, point.high, label, shape=shape))
     if len(rows) < 2:
         return None
+
+    # The oldest report to the left, the highest value above
     domain = _domain([row.ends for row in rows] + ([] if anchor is None else [(anchor, anchor)]))
     y = _scale(domain, -_HISTORY, _HISTORY)
     axis_width = 44
