@@ -87,25 +87,25 @@ def serve(
     """
     if database and not database.startswith("postgresql+asyncpg://"):
         raise UserError("--database: give postgresql+asyncpg://USER@HOST/NAME")
-    from answerkey.tasks.publish.artifacts import PAGES
-
-    # The environment of everything that belongs to the server
     home = Home.parse(home.address)
-    environment = {
-        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
-        # and with them every run that renews one later.
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        **os.environ,
-        **({_DATABASE: database} if database else {}),
-        "PREFECT_HOME": str((home.local / "prefect").resolve()),
-        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
-        # Runs without a home of their own, and the home that the pages are of.
-        "ANSWERKEY_HOME": home.address,
-        # Else the page calls port 4200, wherever it came from.
-        "PREFECT_UI_API_URL": "/api",
-        PAGES: f"http://{_HOST}:{port + 1}",
-    }
     with stop_on_signals() as stop:
+        from answerkey.tasks.publish.artifacts import PAGES
+
+        # The environment of everything that belongs to the server
+        environment = {
+            # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses
+            # them, and with them every run that renews one later.
+            "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+            **os.environ,
+            **({_DATABASE: database} if database else {}),
+            "PREFECT_HOME": str((home.local / "prefect").resolve()),
+            "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
+            # Runs without a home of their own, and the home that the pages are of.
+            "ANSWERKEY_HOME": home.address,
+            # Else the page calls port 4200, wherever it came from.
+            "PREFECT_UI_API_URL": "/api",
+            PAGES: f"http://{_HOST}:{port + 1}",
+        }
         try:
             _serve(home, port, environment, stop)
         except Stopped:
