@@ -17,9 +17,8 @@ from answerkey.flows.prefect_or_local import task
 from answerkey.flows.runs import Run
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.releases.export import stored_answers
 from answerkey.tasks.releases.provenance import generation_of
-from answerkey.tasks.releases.register import ADDRESS, registered_source, registration_named
+from answerkey.tasks.releases.register import ADDRESS, registration_named, stored_source
 from answerkey.tasks.reports.report import read_reports
 
 REPORT = "report:"
@@ -28,7 +27,7 @@ RERUN_OF = "rerun_of"
 
 _FORMS: Mapping[str, type[Form]] = {"data": Data, "scoring": Scoring, "judging": Judging, "limits": Limits}
 
-export_answers = task(stored_answers, name="export")
+export_answers = task(stored_source, name="export")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,7 @@ def find_answers(
     provenance: dict[str, Any] = {}
     if f"{kind}:" == REPORT:
         [report] = read_reports(run.home, [name])
-        source = export_answers(
-            run.home, report.dataset, report.dataset_version, report.release,
-            answers_version=report.answers_version, folder=run.folder,
-        )  # fmt: skip
+        source = export_answers(run.home, report, run.folder)
         provenance[RERUN_OF] = name
         generation = report.manifest.get("generation")
 
@@ -79,7 +75,7 @@ def find_answers(
         parameters["limits"]["expectations"] = report_parameters["limits"].get("expectations", "")
     elif f"{kind}:" == ADDRESS:
         registration = registration_named(run.home, name)
-        source = registered_source(run.home, registration, run.folder)
+        source = stored_source(run.home, registration, run.folder)
         generation = registration.generation
         parameters["data"]["answers"] = registration.address
     else:

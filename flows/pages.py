@@ -19,7 +19,7 @@ import mimetypes
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -151,11 +151,8 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     Raises:
         UserError: the port is not available.
     """
-    try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
-        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), not loopback))
-    except (OSError, OverflowError) as error:
-        raise UserError(f"--port {port}: not available ({error}); choose another one") from error
+    is_local = host == "localhost" or ip_address(host).is_loopback
+    return _listening(host, port, partial(_Pages, Site(home), not is_local))
 
 
 class _Labelling(LocalPages):
@@ -229,8 +226,12 @@ def labelling_server(session: LabellingSession, token: str, port: int) -> Thread
     Raises:
         UserError: the port is not available.
     """
+    return _listening(LOOPBACK, port, partial(_Labelling, session, token))
+
+
+def _listening(host: str, port: int, handler: Callable[..., LocalPages]) -> ThreadingHTTPServer:
     try:
-        return ThreadingHTTPServer((LOOPBACK, port), partial(_Labelling, session, token))
+        return ThreadingHTTPServer((host, port), handler)
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 

@@ -26,7 +26,7 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import with_content
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.releases.register import kept_gate
-from answerkey.tasks.reports.report import Report, read_reports, report_named
+from answerkey.tasks.reports.report import read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -52,26 +52,24 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
     """
     parsed_home = Home.parse(home)
     [report] = read_reports(parsed_home, [report_named(parsed_home, rerun.report)])
-    scoring, judging, limits = changed_forms(report.manifest, rerun)
+    forms = (Data(answers=f"{REPORT}{report.report_id}"), *changed_forms(report.manifest, rerun), home)
     Run(parsed_home, run_id()).describe({"changed": _changes(rerun)})
     if not rerun.against:
-        forms = (_answers(report), scoring, judging, limits, home, "", rerun.policy)
-        return estimate_release.fn(*forms) if rerun.dry_run else evaluate_release.fn(*forms, page)
+        compared_with = ("", rerun.policy)
+        if rerun.dry_run:
+            return estimate_release.fn(*forms, *compared_with)
+        return evaluate_release.fn(*forms, *compared_with, page)
 
     # The old report of the pair first, with the same changes
     [old_report] = read_reports(parsed_home, [report_named(parsed_home, rerun.against, report.dataset)])
-    forms_of_old = (_answers(old_report), *changed_forms(old_report.manifest, rerun), home, NOTHING)
+    old_data = Data(answers=f"{REPORT}{old_report.report_id}")
+    old_forms = (old_data, *changed_forms(old_report.manifest, rerun), home)
     if rerun.dry_run:
-        costs = estimate_release.fn(*forms_of_old)
-        return costs + estimate_release.fn(_answers(report), scoring, judging, limits, home, NOTHING)
+        return estimate_release.fn(*old_forms, NOTHING) + estimate_release.fn(*forms, NOTHING)
     with tagged():
-        [baseline] = evaluate_release(*forms_of_old, page=False)
+        [baseline] = evaluate_release(*old_forms, NOTHING, page=False)
     policy = rerun.policy or kept_gate(parsed_home, report.dataset)[1]
-    return evaluate_release.fn(_answers(report), scoring, judging, limits, home, baseline, policy, page)
-
-
-def _answers(report: Report) -> Data:
-    return Data(answers=f"{REPORT}{report.report_id}")
+    return evaluate_release.fn(*forms, baseline, policy, page)
 
 
 def _changes(rerun: Rerunning) -> list[str]:
@@ -81,8 +79,10 @@ def _changes(rerun: Rerunning) -> list[str]:
         include={"metrics", "own_metrics", "judges", "threshold", "only_failed"},
         exclude_defaults=True,
     )
-    texts = {name: ", ".join(value) for name, value in changed.items() if isinstance(value, list)}
-    return [f"{name} {value}" for name, value in (changed | texts).items()]
+    tags = []
+    for name, value in changed.items():
+        tags.append(f"{name} {', '.join(value)}" if isinstance(value, list) else f"{name} {value}")
+    return tags
 
 
 def changed_forms(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:

@@ -17,6 +17,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import HTTPServer
@@ -86,25 +87,25 @@ def serve(
     """
     if database and not database.startswith("postgresql+asyncpg://"):
         raise UserError("--database: give postgresql+asyncpg://USER@HOST/NAME")
-    from answerkey.tasks.publish.artifacts import PAGES
-
-    # The environment of everything that belongs to the server
     home = Home.parse(home.address)
-    environment = {
-        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
-        # and with them every run that renews one later.
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        **os.environ,
-        **({_DATABASE: database} if database else {}),
-        "PREFECT_HOME": str((home.local / "prefect").resolve()),
-        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
-        # Runs without a home of their own, and the home that the pages are of.
-        "ANSWERKEY_HOME": home.address,
-        # Else the page calls port 4200, wherever it came from.
-        "PREFECT_UI_API_URL": "/api",
-        PAGES: f"http://{_HOST}:{port + 1}",
-    }
     with stop_on_signals() as stop:
+        from answerkey.tasks.publish.artifacts import PAGES
+
+        # The environment of everything that belongs to the server
+        environment = {
+            # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses
+            # them, and with them every run that renews one later.
+            "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+            **os.environ,
+            **({_DATABASE: database} if database else {}),
+            "PREFECT_HOME": str((home.local / "prefect").resolve()),
+            "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
+            # Runs without a home of their own, and the home that the pages are of.
+            "ANSWERKEY_HOME": home.address,
+            # Else the page calls port 4200, wherever it came from.
+            "PREFECT_UI_API_URL": "/api",
+            PAGES: f"http://{_HOST}:{port + 1}",
+        }
         try:
             _serve(home, port, environment, stop)
         except Stopped:
@@ -133,8 +134,13 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
                 # A command that looks whether it is held has it for a moment.
                 time.sleep(wait_s)
                 stop.check()
-        _check_port(port)
-        _check_port(port + 1)
+        for own_port in (port, port + 1):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((_HOST, own_port))
+                except (OSError, OverflowError) as error:
+                    raise UserError(f"--port {own_port}: not available ({error}); choose another one") from error
         api = f"http://{_HOST}:{port}/api"
         pages = f"http://{_HOST}:{port + 1}/"
         serving = home.local / SERVING
@@ -197,25 +203,25 @@ def answer_until_stopped(pages: HTTPServer) -> None:
             pages.handle_request()
 
 
+@dataclass
 class Child:
     """A module of answerkey as a process, with a session of its own, which is gone with its children at the end."""
 
-    def __init__(self, name: str, arguments: Sequence[str], is_up: Callable[[], bool]) -> None:
-        self.name = name
-        self.log = Path()
-        self._arguments = arguments
-        self._is_up = is_up
-        self._process: subprocess.Popen[bytes] | None = None
+    name: str
+    arguments: Sequence[str]
+    is_up: Callable[[], bool]
+    log: Path = Path()
+    process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str], logs: Path) -> None:
         """Start it; its output is added to its log."""
         self.log = logs / f"{self.name}.log"
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"answerkey.flows.{self._arguments[0]}", *self._arguments[1:]],
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"answerkey.flows.{self.arguments[0]}", *self.arguments[1:]],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 # A group of its own: Ctrl-C in the terminal comes to us alone, and we end the whole group.
                 start_new_session=True,
@@ -225,7 +231,7 @@ class Child:
     @property
     def has_ended(self) -> bool:
         """Whether it has ended by itself."""
-        return self._process is not None and self._process.poll() is not None
+        return self.process is not None and self.process.poll() is not None
 
     def wait_until_up(self, stop: Stop) -> None:
         """Wait until it does its work.
@@ -236,24 +242,24 @@ class Child:
         deadline = time.monotonic() + _HEALTHY_S
         while time.monotonic() < deadline and not self.has_ended:
             stop.check()
-            if self._is_up():
+            if self.is_up():
                 return
             time.sleep(_LOOK_S)
         raise UserError(f"{self.name} did not start; see {self.log}")
 
     def end(self) -> None:
         """End it and its group: with SIGTERM, then by force."""
-        if self._process is None:
+        if self.process is None:
             return
         if self.name == "flows":
             # Told to end, it cancels its runs. Killed, it leaves them to us: they end, and go on with the next start.
-            self._process.kill()
-        _signal(self._process, signal.SIGTERM)
+            self.process.kill()
+        _signal(self.process, signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline and (self._process.poll() is None or _signal(self._process, 0)):
+        while time.monotonic() < deadline and (self.process.poll() is None or _signal(self.process, 0)):
             time.sleep(0.1)
-        _signal(self._process, signal.SIGKILL)
-        self._process.wait()
+        _signal(self.process, signal.SIGKILL)
+        self.process.wait()
 
 
 def _end_with_parent() -> None:
@@ -271,15 +277,6 @@ def _answers(address: str) -> bool:
     except OSError as error:
         # Pages with a login answer nobody without it
         return getattr(error, "code", None) == HTTPStatus.UNAUTHORIZED
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, port))
-        except (OSError, OverflowError) as error:
-            raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 
 
 def _signal(child: subprocess.Popen[bytes], number: int) -> bool:

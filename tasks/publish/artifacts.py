@@ -176,6 +176,7 @@ def publish_run(
     """
     if not (drawn or within_run()):
         return ""
+    # What the page and its artifact are called
     if file_and_key:
         file, key = file_and_key
     else:
@@ -265,6 +266,7 @@ def report_file(dataset: str, release: str, version: int) -> str:
 
 def file_name(name: str) -> str:
     """A name from data as the name of a file or a folder: one that was changed gets a hash, so that none is another."""
+    # Cut by bytes, which is what file systems count
     short = re.sub(r"[^\w.-]+", "-", name).encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
     readable = short.strip("-.")
     return readable if readable and readable == name else f"{readable}-{content_hash(name)[:6]}".lstrip("-")

@@ -98,6 +98,7 @@ class Table:
 
     def folded(self) -> Table:
         """The table as the page has it: each cell a `Cell`, and the columns `under` others below the cells of those."""
+        # By the index of a column, the one that its cells go under
         column_under = {
             self.head.index(name): target for name, target in self.under.items() if {name, target} <= {*self.head}
         }
@@ -125,6 +126,7 @@ class Table:
 
     def markdown(self) -> str:
         """The table and its notes as Markdown; text from data is shown literally."""
+        # The head is a row like others, with a rule below it
         rows = (self.head, *self.rows)
         head, *lines = (f"| {' | '.join(map(_markdown, row))} |" for row in rows)
         return "\n".join(

@@ -11,6 +11,7 @@ from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
+from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.table import Cell, Table, estimate
@@ -67,6 +68,7 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
         by_release = reports_by_release(reports)
         title = f"{len(reports)} releases on {report.dataset}: mean [{_INTERVAL}]"
         return scores(title, by_release, names, list(counts(by_release)))
+    # One report: a row for each field
     report_scores = list(filter(None, map(report.score, names)))
     rows = []
     for score in report_scores:
@@ -112,6 +114,7 @@ def counts(by_release: ByRelease) -> Iterator[Row]:
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:
+    # Labels by themselves, and scores that came with the answers not at all
     notes = report.manifest.get("metrics", {})
     scores = [score for score in report.overall if (score.metric == LABEL) == labels]
     scores = [score for score in scores if notes.get(score.metric, {}).get("kind") != "given"]
@@ -140,7 +143,8 @@ def agreements(by_release: ByRelease, primary: str) -> Table:
             if pair["field"] == primary:
                 agree = percent(pair["same"] / pair["n"])
                 only = f"{pair['only_given']:,}/{pair['only_ours']:,}"
-                sample_ids = ", ".join(map(_short, pair["samples"])) or NONE
+                # As much of a long id, such as a hash, as is mostly enough to find it
+                sample_ids = ", ".join(cut(sample_id, _LONGEST_ID) for sample_id in pair["samples"]) or NONE
                 rows.append((pair["given"], release, f"{pair['n']:,}", agree, only, sample_ids))
     rows.sort(key=lambda row: str(row[0]))
     head = ("given score", "release", "answers", "agree", "only given/ours", "samples that differ")
@@ -148,11 +152,6 @@ def agreements(by_release: ByRelease, primary: str) -> Table:
         f"Given scores against {primary}", head, rows, left=["release", "samples that differ"],
         wrapped={"samples that differ": 16}, groups=[row[0] for row in rows],
     )  # fmt: skip
-
-
-def _short(sample_id: str) -> str:
-    """Return an id, or as much of a long one, such as a hash, as is mostly enough to find it."""
-    return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
 def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> Table:
@@ -391,7 +390,7 @@ def costs(title: str, estimates: Sequence[Cost]) -> Table:
         n_tokens = f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}"
         n_calls = f"{cost.calls:,}", f"{cost.in_ledger:,}"
         rows.append((cost.metric, count(cost.samples), *n_calls, n_tokens, dollars(cost.cost_usd)))
-    # The metrics are about the same samples
+    # The metrics are about the same samples, so these are not added up
     rows[-1] = ("total", "", *rows[-1][2:])
     head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
     return Table(title, head, rows, groups=[*("metric" for _ in estimates), "total"])

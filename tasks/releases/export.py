@@ -25,7 +25,6 @@ _ANSWER_KEYS: tuple[Key, ...] = (
     "id", "question", "answer", "label", "missing_because", "repeat", "context", "scores",
 )  # fmt: skip
 _ANSWER_PATHS = {key: f"{_FIELDS}.{key}" for key in _ANSWER_KEYS}
-_ANY_RELEASE: Mapping[str, str | None] = {"release": None, "answers_version": None}
 _BATCH = 2_000
 _SQL = statements(__name__)
 
@@ -45,9 +44,8 @@ def stored_references(
         newest = warehouse.execute(_SQL["newest_version"], {"dataset": dataset}).fetchone()
         if newest is None:
             return None
-        _write_references(
-            warehouse, {**_ANY_RELEASE, "dataset": dataset, "version": str(newest[0])}, file, questions=questions
-        )
+        version = {"dataset": dataset, "version": str(newest[0]), "release": None, "answers_version": None}
+        _write_references(warehouse, version, file, questions=questions)
         slices = warehouse.execute(_SQL["slices"], {"dataset": dataset}).fetchall()
     return dict(_REFERENCE_PATHS), tuple(str(name) for (name,) in slices)
 
@@ -61,6 +59,7 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     answers = folder / "stored-answers.jsonl"
     references = folder / "stored-references.jsonl"
     parameters = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
+    # One line for each answer; slices and columns are found on the way
     slices: set[str] = set()
     columns: set[str] = set()
     with home.warehouse.reading() as warehouse:
@@ -95,6 +94,8 @@ def _write_references(
         for *row, _ in _fetch(warehouse, "samples", parameters):
             digest.update(Reference.stored(row)._replace(question=None).hash.encode())
         with_questions = digest.hexdigest()[:12] != parameters["version"]
+
+    # One line for each sample
     with file.open("w", encoding="utf-8") as out:
         for sample_id, question, references, facts, cluster, incorrect, slices in _fetch(
             warehouse, "samples", parameters

@@ -11,7 +11,7 @@ import json
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -165,6 +165,7 @@ class _Tally:
         self.status[answer.status] += 1
         if answer.reason is not None:
             self.reasons[answer.reason.partition(":")[0]] += 1
+        # What is known of a reply only
         if (origin := answer.origin) is None:
             return
         self.models[origin.model] += 1
@@ -175,13 +176,6 @@ class _Tally:
         self.tokens_out += origin.tokens_out or 0
         is_priced = self.cost is not None and origin.cost_usd is not None
         self.cost = self.cost + origin.cost_usd if is_priced else None  # type: ignore[operator]
-
-    def pay(self, access: Access, keys: Sequence[str]) -> None:
-        """Add what all runs together have spent on these requests."""
-        for spending in spent_on(access, keys):
-            self.calls_ever += spending.calls
-            is_priced = self.cost_ever is not None and spending.cost_usd is not None
-            self.cost_ever = self.cost_ever + spending.cost_usd if is_priced else None  # type: ignore[operator]
 
 
 def check_release(home: Home, dataset: str, release: str, asking: Asking) -> None:
@@ -264,9 +258,15 @@ def _requests(asking: Asking, batch: Iterable[Question]) -> Iterator[Request]:
 
 
 def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
+    # The ledger answers what was asked before
     requests = list(_requests(asking, batch))
     answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
-    tally.pay(asking.access, [request.key for request in requests])
+    # What all runs together have spent on these requests
+    for spending in spent_on(asking.access, [request.key for request in requests]):
+        tally.calls_ever += spending.calls
+        is_priced = tally.cost_ever is not None and spending.cost_usd is not None
+        tally.cost_ever = tally.cost_ever + spending.cost_usd if is_priced else None  # type: ignore[operator]
+
     # A row for each answer, in the order of the questions
     for question, repeat in itertools.product(batch, range(1, asking.repeats + 1)):
         row: dict[str, Any] = {"id": question.sample_id, "question": question.text}

@@ -67,6 +67,7 @@ def text_or_file(prompt: str) -> str:
     Raises:
         UserError: it looks like the name of a text file that does not exist; or the file is not text.
     """
+    # What cannot be the name of a file is the prompt itself
     name = prompt.strip()
     if "\n" in name or not 0 < len(name) < _LONGEST_NAME:
         return prompt
@@ -103,6 +104,7 @@ def find_questions(
     if URL.match(dataset) or DUCKDB_TABLE.match(dataset) or Path(dataset).is_file():
         dataset_of_file = dataset_name(Source(dataset, dataset=name))
         return QuestionSet(dataset_of_file, dataset, dataset, dict(paths or {}), tuple(slices))
+    # A data set of the warehouse, whose columns and slices are known
     rows = []
     if home.warehouse.exists():
         rows = home.rows("SELECT DISTINCT dataset FROM datasets ORDER BY dataset")

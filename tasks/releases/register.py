@@ -26,6 +26,7 @@ from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_answers, stored_references
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import commit, record_validation
+from answerkey.tasks.reports.report import Report
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
@@ -81,6 +82,7 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         UserError: a name is missing, the source cannot be loaded, its rows break the contract, or they are answers of
             several releases.
     """
+    # The answers, of one release, and which of them can be scored
     if not source.release.strip():
         raise UserError("a registered release needs a name")
     loaded = _loaded(home, replace(source, dataset=dataset_name(source)), work)
@@ -97,6 +99,8 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         raise UserError(f"{called(source.answers)}: {validation.broken}")
     committed = commit(home, run_id, source.answers, loaded=loaded, accepted=validation.accepted, parts=())
     [release] = committed.releases
+
+    # The registration is named after the content, so the same content is the same registration
     columns = {
         "dataset": committed.dataset,
         "dataset_version": committed.dataset_version,
@@ -109,6 +113,8 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], columns)
     registration = registration_named(home, columns["registration"])
+
+    # An automation may start its evaluation
     payload = {name: getattr(registration, name) for name in ("registration", "dataset", "release")} | {
         "home": home.address
     }
@@ -122,6 +128,7 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
     except UserError as error:
         if source.references is not None:
             raise
+        # The references of the data set's newest version, if there is one
         file = work / "known.jsonl"
         if home.warehouse.exists() and (stored := stored_references(home, source.dataset, file)):
             paths, slices = stored
@@ -133,11 +140,11 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
         return loaded
 
 
-def registered_source(home: Home, registration: Registration, folder: Path) -> Source:
-    """Write the answers of a registration, and their references, into `folder`."""
+def stored_source(home: Home, origin: Registration | Report, folder: Path) -> Source:
+    """Write the answers of a registration or a report, and their references, into `folder`."""
     return stored_answers(
-        home, registration.dataset, registration.dataset_version, registration.release, registration.answers_version,
-        folder,
+        home, origin.dataset, origin.dataset_version, origin.release, answers_version=origin.answers_version,
+        folder=folder,
     )  # fmt: skip
 
 

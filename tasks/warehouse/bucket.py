@@ -159,6 +159,7 @@ def s3_settings() -> Mapping[str, str]:
         "secret": ("AWS_SECRET_ACCESS_KEY",),
         "session_token": ("AWS_SESSION_TOKEN",),
     }
+    # The first of the variables that is set
     settings = {}
     for setting, variables in names.items():
         settings[setting] = next(filter(None, map(os.environ.get, variables)), "")

@@ -50,14 +50,24 @@ class Home:
         if not isinstance(place, str) or "://" not in place:
             if Path(place).is_file():
                 raise UserError(f"{place}: this is a file; the home is a folder, in which the warehouse is")
-            _check_partitions(str(Path(place).absolute()))
-            return cls(Path(place))
-        if not place.startswith(PREFIX):
-            raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
-        address = bucket_address(place)
-        _check_partitions(address)
-        catalog(address)
-        return cls(address)
+            home = cls(Path(place))
+            location = str(Path(place).absolute())
+        else:
+            if not place.startswith(PREFIX):
+                raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
+            location = bucket_address(place)
+            home = cls(location)
+
+        # DuckDB would read the name of such a folder as a column of the files in it
+        for folder in location.split("/"):
+            if "=" in folder.strip("="):
+                raise UserError(
+                    f"{location}: the home cannot be in {folder!r}, a folder called NAME=VALUE; name another with "
+                    "--home"
+                )
+        if home.shared:
+            catalog(location)
+        return home
 
     def __str__(self) -> str:
         return str(self.place)
@@ -144,12 +154,3 @@ def is_work_folder(name: str) -> bool:
     (True, False)
     """
     return bool(re.fullmatch(r"(tried-)?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}|lake-\d+", name))
-
-
-def _check_partitions(location: str) -> None:
-    """Refuse what DuckDB would read as a column of the files in it: a folder called NAME=VALUE."""
-    for folder in location.split("/"):
-        if "=" in folder.strip("="):
-            raise UserError(
-                f"{location}: the home cannot be in {folder!r}, a folder called NAME=VALUE; name another with --home"
-            )

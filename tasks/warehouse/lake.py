@@ -65,16 +65,14 @@ class Lake:
 
     def exists(self) -> bool:
         """Whether anything has been written yet."""
-        opened = self._opened(WAIT_FOR_OTHERS_S)
+        opened = self._opened()
         if opened is None:
             return False
         with self._cursor(opened) as connection:
             return version_of(connection) > 0
 
     @contextmanager
-    def writing(
-        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
-    ) -> Iterator[duckdb.DuckDBPyConnection]:
+    def writing(self, *, taken_in: Sequence[str] = (), removing: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction behind the lock: committed at the end, rolled back on any error.
 
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next writer
@@ -82,14 +80,15 @@ class Lake:
 
         Raises:
             UserError: another version of answerkey made the tables; or the catalog or the bucket is not this home's.
-            Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
+            Unreachable: PostgreSQL or the bucket does not answer for longer than `WAIT_FOR_OTHERS_S` seconds, or was
+                lost.
         """
         import duckdb
 
-        self._opened(wait_s)
-        with self._locked(wait_s) as lock:
+        self._opened()
+        with self._locked() as lock:
             # Whoever comes first to an empty catalog makes its tables, which two at once cannot.
-            with self._cursor(self._opened(wait_s) or self._open(make=True)) as connection:
+            with self._cursor(self._opened() or self._open(make=True)) as connection:
                 connection.execute("BEGIN")
                 try:
                     version = version_of(connection)
@@ -118,7 +117,7 @@ class Lake:
 
         Raises:
             UserError: there is no warehouse yet, or another version of answerkey made it.
-            Unreachable: as `writing`.
+            Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
         """
         if (opened := self._opened(wait_s)) is None:
             raise nothing_here(self.address)
@@ -141,7 +140,7 @@ class Lake:
         Args:
             wait: block until the claim is free, so that True is always yielded.
         """
-        connection = self._catalog(WAIT_FOR_OTHERS_S)
+        connection = self._catalog()
         try:
             function = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
             [(is_free,)] = connection.execute(f"SELECT {function}({_KEY})", [f"answerkey {name}"]).fetchall()
@@ -173,9 +172,9 @@ class Lake:
         Files are removed a day after they were last needed: until then a reader may have them open, or a writer may be
         about to commit what looks like an orphan.
         """
-        if (opened := self._opened(WAIT_FOR_OTHERS_S)) is None:
+        if (opened := self._opened()) is None:
             raise nothing_here(self.address)
-        with self._locked(WAIT_FOR_OTHERS_S) as lock, self._cursor(opened) as connection:
+        with self._locked() as lock, self._cursor(opened) as connection:
             steps = {
                 "states": f"ducklake_expire_snapshots('lake', older_than => now() - INTERVAL {STATES_DAYS} DAY)",
                 "merged": "ducklake_merge_adjacent_files('lake')",
@@ -190,8 +189,8 @@ class Lake:
         return Maintained(merged, len(maintained["states"]), len(maintained["old"]) + len(maintained["orphans"]))
 
     @contextmanager
-    def _locked(self, wait_s: float) -> Iterator[psycopg.Connection]:
-        connection = self._catalog(wait_s)
+    def _locked(self) -> Iterator[psycopg.Connection]:
+        connection = self._catalog()
         try:
             # Another process is at work for as long as it takes; if its host is lost, the server's keepalives end it.
             with self._reached():
@@ -205,7 +204,7 @@ class Lake:
         with self._reached():
             lock.execute("SELECT 1")
 
-    def _catalog(self, wait_s: float) -> psycopg.Connection:
+    def _catalog(self, wait_s: float = WAIT_FOR_OTHERS_S) -> psycopg.Connection:
         """A connection of its own to the catalog's database."""
         import psycopg
 
@@ -228,7 +227,7 @@ class Lake:
                 _answered.add((os.getpid(), conninfo))
                 return connection
 
-    def _opened(self, wait_s: float) -> duckdb.DuckDBPyConnection | None:
+    def _opened(self, wait_s: float = WAIT_FOR_OTHERS_S) -> duckdb.DuckDBPyConnection | None:
         """The connection of this process, which stays open; None where nothing was ever written to the catalog."""
         key = (os.getpid(), catalog(self.address), self.address)
         with _opening:
@@ -273,6 +272,7 @@ class Lake:
             )
         except duckdb.Error as error:
             connection.close()
+            # DuckLake says by its text alone what is wrong
             message = str(error)
             if "creating a new DuckLake is explicitly disabled" in message:
                 raise _NoLake from error
@@ -366,6 +366,7 @@ def catalog(address: str) -> str:
 def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:
     """Let a session with the extension httpfs read and write s3:// with the keys of the environment."""
     settings = s3_settings()
+
     # The names that all clients of S3 read mean nothing to DuckDB.
     endpoint = urlsplit(settings["endpoint"])
     clauses = "TYPE s3, KEY_ID $key, SECRET $secret, REGION $region"

@@ -67,6 +67,7 @@ def relations() -> Mapping[str, Relation]:
             columns |= dict(_NOTE.findall(comment))
             comment = _NOTE.sub("", comment)
         else:
+            # A key that is a comment is not looked after by DuckDB
             for left_out, kind, rule in _CONSTRAINT.findall(body):
                 if kind == "PRIMARY KEY":
                     key = tuple(rule.split(", "))

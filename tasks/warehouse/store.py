@@ -216,6 +216,7 @@ def check_host(lock: int, file: Path) -> None:
     Raises:
         UserError: another machine has used the folder just now.
     """
+    # Who used the folder last, by host and boot
     host = os.uname().nodename
     boot = _boot()
     last_user = os.pread(lock, 300, 0).decode("utf-8", "replace").split()
@@ -226,6 +227,8 @@ def check_host(lock: int, file: Path) -> None:
             f"that machines share (s3://BUCKET/PREFIX, see docs/lake.md), or, if {last_user[0]} is done for good, "
             f"remove {file}"
         )
+
+    # This machine is the last user from now on
     if last_user != [host, *filter(None, [boot])]:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{host} {boot}\n".encode(), 0)

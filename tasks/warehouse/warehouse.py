@@ -73,9 +73,7 @@ class WarehouseFile:
         return self.file.exists()
 
     @contextmanager
-    def writing(
-        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
-    ) -> Iterator[duckdb.DuckDBPyConnection]:
+    def writing(self, *, taken_in: Sequence[str] = (), removing: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed at the end, rolled back on any error.
 
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next session
@@ -84,10 +82,10 @@ class WarehouseFile:
 
         Raises:
             UserError: another version of answerkey made the tables, or another program has kept the file open for
-                longer than `wait_s` seconds.
+                longer than `WAIT_FOR_OTHERS_S` seconds.
         """
         ensure_folder(self.folder)
-        with self._locked(fcntl.LOCK_EX), self._connected(wait_s) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected() as connection:
             # An error closes the connection, which rolls back
             connection.execute("BEGIN")
             if not version_of(connection):
@@ -216,18 +214,20 @@ class WarehouseFile:
     def _settle(self) -> None:
         """Checkpoint what a killed process committed to the write-ahead log only. Call under the lock."""
         if Path(f"{self.file}.wal").exists():
-            with self._connected(WAIT_FOR_OTHERS_S) as connection:
+            with self._connected() as connection:
                 connection.execute("CHECKPOINT")
 
     def maintain(self) -> Maintained:
         """Keep the tables small and fast to read: what was deleted is given free within the file."""
         self.finish_removal()
-        with self._locked(fcntl.LOCK_EX), self._connected(WAIT_FOR_OTHERS_S) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected() as connection:
             connection.execute("CHECKPOINT")
         return Maintained()
 
     @contextmanager
-    def _connected(self, wait_s: float, to_read: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connected(
+        self, wait_s: float = WAIT_FOR_OTHERS_S, to_read: Path | None = None
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A session on the file, to write to it, or on one that is only read."""
         instance = _spare.pop(os.getpid(), None) or session()
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -88,10 +88,13 @@ def build_page(
             for gated in gates
         )
 
-        # What the page has of each release
+        # What the page has of each release, with its means in human labels where a part of its answers has labels
         means: list[Row] = []
         for report in reports:
-            means += _means(warehouse, report, page_headlines, labels[report.report_id])
+            for name, mean in by_own_labels(warehouse, report, page_headlines).items():
+                estimates = estimated(mean.raw), estimated(mean.corrected)
+                n_answers = count(mean.corrected.labelled), count(mean.corrected.unlabelled)
+                means.append((name, labels[report.report_id], *estimates, *n_answers, "PPI++"))
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
         binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
@@ -127,16 +130,8 @@ def build_page(
         )
 
 
-def _means(warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str], label: str) -> Iterator[Row]:
-    """Yield the means of a release in human labels, where a part of its answers has labels."""
-    for name, mean in by_own_labels(warehouse, report, names).items():
-        raw = mean.raw
-        by_labels = mean.corrected
-        n_answers = count(by_labels.labelled), count(by_labels.unlabelled)
-        yield name, label, estimated(raw), estimated(by_labels), *n_answers, "PPI++"
-
-
 def _field(name: str, reports: Sequence[Report], is_binary: bool) -> FieldSummary:
+    # Reports of other versions may have been made in another way
     metric = name.partition(".")[0]
     signatures = [report.manifest["signatures"].get(metric) for report in reports]
     notes = list(filter(None, (report.metric(metric) for report in reports)))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.escape import typeset, visible
 from answerkey.tasks.publish.page.model import Page
@@ -94,7 +95,7 @@ def _by_screen(draw: Callable[[int], Markup | None]) -> Drawings:
     return {screen: svg for screen, svg in drawings.items() if svg}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Interval:
     """A mean with the ends of its 95 % interval, which are the mean where it has none."""
 
@@ -120,14 +121,15 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
         # Seconds, dollars and tokens have no axis in common with scores
         if field.difference is None or field.name not in names or field.lower_is_better:
             continue
-        interval = _Interval(
-            field.difference, field.low, field.high, field.name, tone=_TONES.get(field.finding, "var(--muted)")
-        )
+        # Grey where nothing is shown, or where the score moves with length alone
+        interval = _Interval(field.difference, field.low, field.high, field.name)
+        interval.tone = _TONES.get(field.finding, "var(--muted)")
         if field.name == names[0]:
-            interval = replace(interval, margin=comparison.margin)
+            interval.margin = comparison.margin
         if field.name in doubtful:
-            name = f"{field.name} ({MOVES_WITH_LENGTH})"
-            interval = replace(interval, name=name, tone="var(--muted)", doubtful=True)
+            interval.name = f"{field.name} ({MOVES_WITH_LENGTH})"
+            interval.tone = "var(--muted)"
+            interval.doubtful = True
         rows.append(interval)
     if not rows:
         return None
@@ -206,6 +208,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: 
             rows.append(_Interval(point.mean, point.low, point.high, label, shape=shape))
     if len(rows) < 2:
         return None
+
+    # The oldest report to the left, the highest value above
     domain = _domain([row.ends for row in rows] + ([] if anchor is None else [(anchor, anchor)]))
     y = _scale(domain, -_HISTORY, _HISTORY)
     axis_width = 44
@@ -318,5 +322,4 @@ def _plain(value: float) -> str:
 
 
 def _short(text: str, longest: int) -> str:
-    line = visible(" ".join(text.split()))
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return cut(visible(" ".join(text.split())), longest)

@@ -75,26 +75,9 @@ def label_page() -> str:
 
 def from_template(name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object) -> str:
     """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else."""
+    # Nothing is taken from anywhere but the server of the page: this style, this script
     style = code(*styles)
     script = code(*scripts)
-    html = (
-        environment()
-        .get_template(name)
-        .render(style=Markup(style), script=Markup(script), policy=policy(style, script), **values)
-    )
-    return f"{html.strip()}\n"
-
-
-def for_script(value: Any) -> str:
-    """JSON for a script element: nothing in it can end the element, open a comment or break a line of code."""
-    json = as_json(value)
-    for character in "<>&\u2028\u2029":
-        json = json.replace(character, f"\\u{ord(character):04x}")
-    return json
-
-
-def policy(style: str, script: str) -> str:
-    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
     style_hash, script_hash = (b64encode(sha256(source.encode()).digest()).decode() for source in (style, script))
     rules = [
         "default-src 'none'",
@@ -107,7 +90,20 @@ def policy(style: str, script: str) -> str:
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
-    return "; ".join(rules)
+    html = (
+        environment()
+        .get_template(name)
+        .render(style=Markup(style), script=Markup(script), policy="; ".join(rules), **values)
+    )
+    return f"{html.strip()}\n"
+
+
+def for_script(value: Any) -> str:
+    """JSON for a script element: nothing in it can end the element, open a comment or break a line of code."""
+    json = as_json(value)
+    for character in "<>&\u2028\u2029":
+        json = json.replace(character, f"\\u{ord(character):04x}")
+    return json
 
 
 @cache

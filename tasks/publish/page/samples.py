@@ -116,6 +116,7 @@ def _answers(
 
 def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
     """Return what is in a column, up to `cap` characters of it: a conversation turn by turn."""
+    # The turn that does not fit is cut, and those behind it are left out
     parts: list[str] = []
     for part in lines(text) if name == COLUMN else [text]:
         left_chars = cap - sum(map(len, parts))

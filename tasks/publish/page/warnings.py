@@ -58,7 +58,23 @@ def warnings(
             lines += (f"{release.label}: {sentence}" for sentence in sentences(release.report))
         if lines:
             all_warnings.append(Warning(serious, title, tuple(lines)))
-    all_warnings += _checks([check for check in checks if check.rule not in said_by_comparison], releases)
+
+    # Checks of the data that failed, each message once by the rule
+    messages: dict[str, dict[str, None]] = {}
+    for check in checks:
+        if check.rule in _CHECKS and check.rule not in said_by_comparison and not check.success:
+            messages.setdefault(check.rule, {})[check.message] = None
+    lengths = ""
+    medians = sorted(
+        (release.median_length, release.label) for release in releases if release.median_length is not None
+    )
+    if medians and medians[0][0] != medians[-1][0]:
+        low, shortest = medians[0]
+        high, longest = medians[-1]
+        lengths = f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
+    for rule, texts in messages.items():
+        all_warnings.append(Warning(True, _CHECKS[rule].replace("{span}", lengths), tuple(texts)))
+    # A run has one quarantine for all its reports
     rows_by_run = {release.report.run_id: release.report.manifest["rows"]["read"] for release in releases}
     n_read = sum(rows_by_run.values())
     if n_quarantined and n_read:
@@ -136,25 +152,6 @@ _OF_REPORTS: Sequence[tuple[bool, str, Callable[[Report], Iterable[str]]]] = (
     ),
 )
 """Whether a warning is serious, its title, and what it says of each report."""
-
-
-def _checks(checks: Sequence[Check], releases: Sequence[Release]) -> Iterable[Warning]:
-    messages: dict[str, dict[str, None]] = {}
-    for check in checks:
-        if check.rule in _CHECKS and not check.success:
-            messages.setdefault(check.rule, {})[check.message] = None
-
-    # The shortest and the longest of the median answers of the page
-    lengths = ""
-    medians = sorted(
-        (release.median_length, release.label) for release in releases if release.median_length is not None
-    )
-    if medians and medians[0][0] != medians[-1][0]:
-        low, shortest = medians[0]
-        high, longest = medians[-1]
-        lengths = f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
-    for rule, lines in messages.items():
-        yield Warning(True, _CHECKS[rule].replace("{span}", lengths), tuple(lines))
 
 
 def summary(
