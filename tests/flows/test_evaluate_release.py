@@ -14,7 +14,6 @@ from tests.flows.conftest import started_on
 from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
-
 SUITE = """
 expectations:
   - {type: expect_column_values_to_be_in_set, kwargs: {column: topic, value_set: [colour, geo, name, number]}}
