@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +27,8 @@ LENGTH_ADVICE = (
     f"{REWARDS_OVERLAP} (F1, precision, BLEU, similarity) move with length alone; rely on recall, judges and human "
     "labels"
 )
-HEADLINES, ALL_FIELDS = "headlines", "all fields"
+HEADLINES = "headlines"
+ALL_FIELDS = "all fields"
 """Families of fields that are compared, and corrected for, together: one of each metric, or all."""
 
 
@@ -174,26 +175,31 @@ class Comparison(Displayed):
         """
         names = ["metric", "field", "slice", "finding", "old", "new", "difference", "low", "high", "p", "p_adjusted"]
         names += ["n_common", "n_clusters", "mde", "needed", "fixed", "broken", "test", "note"]
-        return to_frame({name: [getattr(row, name) for row in self.rows] for name in names})
+        columns: dict[str, list[Any]] = {}
+        for name in names:
+            columns[name] = [getattr(row, name) for row in self.rows]
+        return to_frame(columns)
 
     def shown(self) -> Shown:
         """A row for each field and slice."""
         head = ("", "old", "new", "difference [95 % interval]", "p adjusted", "finding", "samples")
-        rows = [
-            (
-                row.name if row.slice == ALL else f"{row.name} [{row.slice}]", number(row.old), number(row.new),
-                _interval(row), chance(row.p_adjusted), row.finding or f"not compared: {row.note}", f"{row.n_common:,}",
+        rows = []
+        for row in self.rows:
+            # With its interval, if it has one
+            difference, *ends = (number(value, sign=True) for value in (row.difference, row.low, row.high))
+            cells = (
+                row.name if row.slice == ALL else f"{row.name} [{row.slice}]",
+                number(row.old),
+                number(row.new),
+                difference if row.low is None else f"{difference} [{', '.join(ends)}]",
+                chance(row.p_adjusted),
+                row.finding or f"not compared: {row.note}",
+                f"{row.n_common:,}",
             )
-            for row in self.rows
-        ]  # fmt: skip
+            rows.append(cells)
         caption = f"{self.old} → {self.new}: {self.n_common - self.n_changed:,} samples in both"
         notes = [note for note in (self.not_comparable, *self.warnings, family_note(self)) if note]
         return Shown(caption, head, rows, notes)
-
-
-def _interval(row: FieldComparison) -> str:
-    difference, *ends = (number(value, sign=True) for value in (row.difference, row.low, row.high))
-    return difference if row.low is None else f"{difference} [{', '.join(ends)}]"
 
 
 def length_warning(old_length: Floats, new_length: Floats) -> Iterator[str]:
@@ -206,16 +212,18 @@ def length_warning(old_length: Floats, new_length: Floats) -> Iterator[str]:
     >>> line[:34]
     'answers are 3 times longer: the me'
     """
-    both = np.isfinite(old_length) & np.isfinite(new_length)
-    if not both.any():
+    in_both = np.isfinite(old_length) & np.isfinite(new_length)
+    if not in_both.any():
         return
-    old, new = float(np.median(old_length[both])), float(np.median(new_length[both]))
+    old = float(np.median(old_length[in_both]))
+    new = float(np.median(new_length[in_both]))
     # An answer of no characters is a length too, and nothing can be divided by it.
     ratio = (max(old, new) or 1.0) / (min(old, new) or 1.0)
     if ratio > LENGTH_RATIO:
+        change = "longer" if new > old else "shorter"
         yield (
-            f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
-            f"to {new:,.6g} characters. {LENGTH_ADVICE}"
+            f"answers are {ratio:,.3g} times {change}: the median went from {old:,.6g} to {new:,.6g} characters. "
+            f"{LENGTH_ADVICE}"
         )
 
 
@@ -225,8 +233,8 @@ def family_note(comparison: Comparison) -> str | None:
     if n * comparison.n_pairs < 2:
         return None
     fields = "1 field" if n == 1 else f"{n} fields"
-    others = f" of {comparison.n_pairs} pairs" if comparison.n_pairs > 1 else ""
-    return f"Corrected for comparing {fields}{others} at once (Holm)"
+    pairs = f" of {comparison.n_pairs} pairs" if comparison.n_pairs > 1 else ""
+    return f"Corrected for comparing {fields}{pairs} at once (Holm)"
 
 
 def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
@@ -247,13 +255,16 @@ def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     ...     print(one.n_pairs, one.rows[0].p_adjusted, one.rows[0].finding)
     5 0.06 not shown to differ
     """
-    rows = [row for comparison in comparisons for row in comparison.rows]
+    rows = list(chain.from_iterable(comparison.rows for comparison in comparisons))
     overall = [index for index, row in enumerate(rows) if row.slice == ALL]
     slices = [index for index, row in enumerate(rows) if row.slice != ALL]
     adjusted: dict[int, float] = {}
+    # All samples and slices are two families, with a correction each
     for family, correction in ((overall, holm), (slices, benjamini_hochberg)):
-        raw = {index: p for index in family if (p := rows[index].p) is not None}
-        adjusted |= dict(zip(raw, correction(list(raw.values())), strict=True))
+        p_values = {index: rows[index].p for index in family}
+        tested = {index: p for index, p in p_values.items() if p is not None}
+        adjusted |= dict(zip(tested, correction(list(tested.values())), strict=True))
+    # Back to the comparisons that the rows are of
     new = (replace(row, p_adjusted=adjusted.get(index)) for index, row in enumerate(rows))
     return tuple(replace(old, rows=tuple(islice(new, len(old.rows))), n_pairs=len(comparisons)) for old in comparisons)
 
@@ -261,9 +272,11 @@ def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
 USES_FACTS = ("ground_truth_similarity",)
 """Metrics for which a sample with other facts is another sample."""
 
-_UNITS, _SLICE_UNITS = 10_000, 2_000
+_UNITS = 10_000
+_SLICE_UNITS = 2_000
 """The most units that a test exchanges, on all samples and on a slice; more rows are merged into random groups."""
-_LEAST, _MOST = 999, 9_999
+_MIN_EXCHANGES = 999
+_MAX_EXCHANGES = 9_999
 """The least and the most exchanges that a test tries; fewer units allow for more."""
 
 
@@ -278,34 +291,36 @@ def mean_difference(
         n_tests: how many p-values are adjusted together.
         slice_: with fewer exchanges than `ALL`, since there are many slices.
     """
-    most = _UNITS if slice_ == ALL else _SLICE_UNITS
-    of_row = groups(len(old), clusters, most)
+    max_units = _UNITS if slice_ == ALL else _SLICE_UNITS
+    unit_of_row = groups(len(old), clusters, max_units)
     # Enough for the smallest p to survive the correction, and more for fewer units.
-    units = int(of_row.max()) + 1
-    permutations = max(_LEAST, 40 * n_tests, min(_MOST, _LEAST * most // units))
+    n_units = int(unit_of_row.max()) + 1
+    permutations = max(_MIN_EXCHANGES, 40 * n_tests, min(_MAX_EXCHANGES, _MIN_EXCHANGES * max_units // n_units))
     difference = paired_difference(
         old,
         new,
         binary=span is None,
         clusters=None if clusters is None else clusters.tolist(),
         span=span or 1.0,
-        permutations=permutations if len(old) <= most else 1,
+        permutations=permutations if len(old) <= max_units else 1,
     )
-    if len(old) <= most or difference.test == "mcnemar":
+    if len(old) <= max_units or difference.test == "mcnemar":
         return difference
-    sums = np.bincount(of_row, weights=new - old).astype(np.float64)
+    # Whole groups are exchanged, so that the time does not grow with the rows
+    sums = np.bincount(unit_of_row, weights=new - old).astype(np.float64)
     return replace(difference, p=sign_flip(sums, permutations=permutations))
 
 
-def groups(rows: int, clusters: Codes | None, most: int) -> Codes:
-    """Codes of the units to resample or exchange: rows or clusters, or random groups if there are more than `most`.
+def groups(rows: int, clusters: Codes | None, max_units: int) -> Codes:
+    """Codes of the units to resample or exchange: rows or clusters, or at most `max_units` random groups of them.
 
     The variance of a sum over independent groups is that of the sum over rows, so the results are the same, and a
-    million rows take no longer than `most`. The groups depend on the order of the rows.
+    million rows take no longer than `max_units`. The groups depend on the order of the rows.
     """
+    # Without clusters each row is a unit
     codes = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     count = int(codes.max()) + 1
-    return codes if count <= most else (np.random.default_rng(0).permutation(count) % most)[codes]
+    return codes if count <= max_units else (np.random.default_rng(0).permutation(count) % max_units)[codes]
 
 
 def field_comparison(
@@ -313,25 +328,26 @@ def field_comparison(
     field: str,
     slice_: str,
     difference: PairedDifference | None,
-    about: dict[str, Any],
+    counts: dict[str, Any],
     family: int,
 ) -> FieldComparison:
     """The row of a difference, without adjusted p.
 
     Args:
-        about: counts of the rows, as attributes of the result.
+        counts: of the rows, as attributes of the result.
         family: fields whose p-values are corrected together.
     """
     if difference is None:
-        return FieldComparison(metric, field, slice_, **about, note="no sample has a number in both reports")
+        return FieldComparison(metric, field, slice_, **counts, note="no sample has a number in both reports")
     low, high, _ = difference.interval or (None, None, None)
     mde = minimum_detectable(difference, family=family)
+    # How many rows it would take is told only where these are too few
     too_small = slice_ == ALL and (mde is None or abs(difference.difference) < mde)
     return FieldComparison(
         metric,
         field,
         slice_,
-        **about,
+        **counts,
         old=difference.old,
         new=difference.new,
         difference=difference.difference,

@@ -42,6 +42,7 @@ class Message(BaseModel):
             if other := next((part for part in content if not (isinstance(part, dict) and "text" in part)), None):
                 kind = other.get("type", "object") if isinstance(other, dict) else type(other).__name__
                 raise ValueError(f"has a part of the type {kind!r}; only texts are judged")
+            # The texts of all parts, a line each
             content = "\n".join(str(part["text"]) for part in content)
         return "" if content is None else content
 
@@ -85,14 +86,18 @@ def turns(value: object) -> list[dict[str, Any]]:
     try:
         conversation = _CONVERSATION.validate_python({"messages": value})
     except ValidationError as error:
-        first = error.errors()[0]
-        _, *where = first["loc"]
-        named = [f"message {int(where[0]) + 1}", *map(str, where[1:])] if where else ["there is no message"]
-        raise ValueError(": ".join([*named, first["msg"].removeprefix("Value error, ")])) from None
-    return [
-        {"role": one.role, "content": one.content, **one.model_dump(include={"tool_calls"}, exclude_defaults=True)}
-        for one in conversation.messages
-    ]
+        problem = error.errors()[0]
+        _, *path = problem["loc"]
+        # Messages are counted from 1
+        location = ["there is no message"]
+        if path:
+            location = [f"message {int(path[0]) + 1}", *map(str, path[1:])]
+        raise ValueError(": ".join([*location, problem["msg"].removeprefix("Value error, ")])) from None
+    conversation_turns = []
+    for message in conversation.messages:
+        calls = message.model_dump(include={"tool_calls"}, exclude_defaults=True)
+        conversation_turns.append({"role": message.role, "content": message.content, **calls})
+    return conversation_turns
 
 
 def lines(conversation: str) -> list[str]:
@@ -104,13 +109,14 @@ def lines(conversation: str) -> list[str]:
     >>> lines('[{"role": "assistant", "tool_calls": [{"name": "find", "arguments": "{}"}]}]')
     ['assistant: calls find({})']
     """
-    return [
-        f"{turn['role']}: "
-        + "\n".join(filter(None, [turn["content"], *(_called(call) for call in turn.get("tool_calls", ()))]))
-        for turn in turns(conversation)
-    ]
-
-
-def _called(call: dict[str, Any]) -> str:
-    arguments = call.get("arguments", "")
-    return f"calls {call['name']}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"
+    conversation_lines = []
+    for message in turns(conversation):
+        parts = [message["content"]] if message["content"] else []
+        for call in message.get("tool_calls", ()):
+            # Arguments that are no text are shown as JSON
+            arguments = call.get("arguments", "")
+            if not isinstance(arguments, str):
+                arguments = json.dumps(arguments)
+            parts.append(f"calls {call['name']}({arguments})")
+        conversation_lines.append(f"{message['role']}: " + "\n".join(parts))
+    return conversation_lines

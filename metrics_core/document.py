@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,10 +12,10 @@ import yaml
 
 from answerkey.metrics_core.errors import UserError
 
-_DEEPEST = 20
+_MAX_DEPTH = 20
 """Levels of nesting. An alias can make a document that never ends."""
 _TAGS = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
-_MOST_VALUES = 200_000
+_MAX_VALUES = 200_000
 """The largest number of values in a document. A few lines of nested aliases can stand for billions."""
 
 
@@ -39,6 +39,7 @@ class Located:
         for step in path.replace("[", ".[").split("."):
             if step:
                 content = content[int(step[1:-1])] if step.startswith("[") else content[step]
+        # The paths below it, without its own
         inner = {
             name.removeprefix(path).lstrip("."): line
             for name, line in self.lines.items()
@@ -83,7 +84,7 @@ def _parsed(text: str, file: str) -> Located:
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        content = None if node is None else _content(loader, node, "", lines, file)
+        content = None if node is None else _content(node, loader, file=file, path="", lines=lines)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(
@@ -91,38 +92,42 @@ def _parsed(text: str, file: str) -> Located:
             "star in quotes"
         ) from error
     except RecursionError as error:
-        raise UserError(f"{file}: nested more than {_DEEPEST} levels deep") from error
+        raise UserError(f"{file}: nested more than {_MAX_DEPTH} levels deep") from error
     except (yaml.YAMLError, ValueError) as error:
         raise UserError(f"{file}: not YAML: {str(error).splitlines()[0]}") from error
     loader.dispose()
     return Located(file, content, lines)
 
 
-def _content(loader: yaml.SafeLoader, node: yaml.Node, path: str, lines: dict[str, int], file: str) -> Any:
+def _content(node: yaml.Node, loader: yaml.SafeLoader, *, file: str, path: str, lines: dict[str, int]) -> Any:
+    """Return the plain value of a node, and note in `lines` where everything in it is."""
+    # Limits first: a few lines can describe a document without an end
     line = node.start_mark.line + 1
     lines.setdefault(path, line)
-    if len(lines) > _MOST_VALUES:
-        raise UserError(f"{file}:{line}: more than {_MOST_VALUES:,} values")
-    if path.count(".") + path.count("[") > _DEEPEST:
-        raise UserError(f"{file}:{line}: nested more than {_DEEPEST} levels deep")
+    if len(lines) > _MAX_VALUES:
+        raise UserError(f"{file}:{line}: more than {_MAX_VALUES:,} values")
+    if path.count(".") + path.count("[") > _MAX_DEPTH:
+        raise UserError(f"{file}:{line}: nested more than {_MAX_DEPTH} levels deep")
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _TAGS:
         raise UserError(f"{file}:{line}: not YAML: {node.tag.rpartition(':')[2]} is not a tag; leave it out")
     if isinstance(node, yaml.SequenceNode):
-        return [_content(loader, item, f"{path}[{n}]", lines, file) for n, item in enumerate(node.value)]
-    if isinstance(node, yaml.MappingNode):
-        return dict(_pairs(loader, node, path, lines, file))
-    return loader.construct_object(node)
+        values = []
+        for n, value_node in enumerate(node.value):
+            values.append(_content(value_node, loader, file=file, path=f"{path}[{n}]", lines=lines))
+        return values
+    if not isinstance(node, yaml.MappingNode):
+        return loader.construct_object(node)
 
-
-def _pairs(
-    loader: yaml.SafeLoader, node: yaml.MappingNode, path: str, lines: dict[str, int], file: str
-) -> Iterator[tuple[str, Any]]:
-    for key, value in node.value:
-        line = key.start_mark.line + 1
+    content = {}
+    for key, value_node in node.value:
+        key_line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise UserError(f"{file}:{line}: a key must be a single word")
+            raise UserError(f"{file}:{key_line}: a key must be a single word")
         inner = f"{path}.{key.value}" if path else str(key.value)
+        # YAML would keep the last of two values of a key
         if inner in lines:
-            raise UserError(f"{file}:{line}: {key.value}: is here twice, first in line {lines[inner]}; keep one")
-        lines[inner] = line
-        yield str(key.value), _content(loader, value, inner, lines, file)
+            first_line = lines[inner]
+            raise UserError(f"{file}:{key_line}: {key.value}: is here twice, first in line {first_line}; keep one")
+        lines[inner] = key_line
+        content[str(key.value)] = _content(value_node, loader, file=file, path=inner, lines=lines)
+    return content

@@ -13,7 +13,7 @@ class UserError(Exception):
     """
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known one, or an empty text.
 
     >>> did_you_mean("rouge_l.f2", ["bleu.bleu", "rouge_l.f1"])
@@ -21,24 +21,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("x", ["bleu.bleu"])
     ''
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    matches = difflib.get_close_matches(name, list(known_names), n=1)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
-def choice(name: str, known: Iterable[str]) -> str:
+def choice(name: str, known_names: Iterable[str]) -> str:
     """A suggestion for an unknown name: the nearest known one, or all of them.
 
     >>> choice("rouge_f", ["bleu", "rouge_l"]), choice("x", ["bleu", "rouge_l"])
     ('did you mean rouge_l?', 'choose from bleu, rouge_l')
     """
-    names = list(known)
+    names = list(known_names)
     return did_you_mean(name, names).removeprefix("; ") or f"choose from {', '.join(names)}"
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def listed(names: Sequence[str], max_listed: int = 5) -> str:
     """A list of names for a message, shortened if it is long.
 
     >>> listed(["a", "b"]), listed(list("abcdefgh"))
     ('a, b', 'a, b, c, d, e and 3 more')
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    line = ", ".join(names[:max_listed])
+    n_more = len(names) - max_listed
+    return f"{line} and {n_more:,} more" if n_more > 0 else line

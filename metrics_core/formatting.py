@@ -19,7 +19,9 @@ def number(value: float | None, *, sign: bool = False) -> str:
     >>> number(0.5), number(0.0714, sign=True), number(None)
     ('0.500', '+0.071', '–')
     """
-    return "–" if value is None else f"{value:{'+' if sign else ''}.3f}"
+    if value is None:
+        return "–"
+    return f"{value:+.3f}" if sign else f"{value:.3f}"
 
 
 def chance(p: float | None) -> str:
@@ -45,6 +47,7 @@ def literal(text: str) -> str:
     >>> literal("@octocat")
     '@&#8203;octocat'
     """
+    # A space without width is no sign that Markdown knows
     broken = _LINKED.sub("\\g<0>\u200b", text.replace("\n", " "))
     return re.sub(r"([\\`*_{}\[\]<>#|&])", r"\\\1", broken).replace("\u200b", "&#8203;")
 
@@ -69,21 +72,22 @@ class Displayed:
 
     def to_html(self) -> str:
         """The table in HTML, as a notebook shows it. All texts are escaped."""
-        shown = self.shown()
+        table = self.shown()
         # Notebooks set cells to the right, which suits numbers alone.
-        text = [not all(map(_NUMBER.match, column)) for column in zip(*shown.rows, strict=True)]
-        text = text or [True] * len(shown.head)
-        left = [' style="text-align:left"' if one else "" for one in text]
+        styles = [' style="text-align:left"'] * len(table.head)
+        for position, column in enumerate(zip(*table.rows, strict=True)):
+            if all(map(_NUMBER.match, column)):
+                styles[position] = ""
 
         def row(tag: str, cells: Sequence[str]) -> str:
-            return "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for style, cell in zip(left, cells, strict=True))
+            return "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for style, cell in zip(styles, cells, strict=True))
 
-        rows = "".join(f"<tr>{row('td', cells)}</tr>" for cells in shown.rows)
+        rows = "".join(f"<tr>{row('td', cells)}</tr>" for cells in table.rows)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
         return (
-            f'<table><caption style="text-align:left">{escape(shown.caption)}</caption>'
-            f"<thead><tr>{row('th', shown.head)}</tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
-            f"{''.join(f'<p>{escape(note)}</p>' for note in shown.notes)}"
+            f'<table><caption style="text-align:left">{escape(table.caption)}</caption>'
+            f"<thead><tr>{row('th', table.head)}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>{notes}"
         )
 
     def to_markdown(self) -> str:
@@ -94,14 +98,16 @@ class Displayed:
         return self._as_text(str)
 
     def _as_text(self, cell: Callable[[str], str]) -> str:
-        shown = self.shown()
-        lines = [list(map(cell, row)) for row in (shown.head, *shown.rows)]
+        table = self.shown()
+        lines = [list(map(cell, row)) for row in (table.head, *table.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        head, *rows = (
-            f"| {' | '.join(text.ljust(width) for text, width in zip(line, widths, strict=True))} |" for line in lines
-        )
+        rows = []
+        for line in lines:
+            padded = [text.ljust(width) for text, width in zip(line, widths, strict=True)]
+            rows.append(f"| {' | '.join(padded)} |")
         rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
-        return "\n".join([cell(shown.caption), "", head, rule, *rows, *(f"\n{cell(note)}" for note in shown.notes)])
+        notes = [f"\n{cell(note)}" for note in table.notes]
+        return "\n".join([cell(table.caption), "", rows[0], rule, *rows[1:], *notes])
 
     def _repr_html_(self) -> str:
         return self.to_html()

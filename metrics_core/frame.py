@@ -30,17 +30,17 @@ def to_frame(columns: Mapping[str, Any], index: str = "") -> Any:
     """
     import pyarrow as pa
 
-    def array(values: list[Any]) -> Any:
+    arrays = {}
+    for name, values in columns.items():
         try:
-            return pa.array(values)
+            arrays[name] = pa.array(list(values))
         except UnicodeEncodeError:
-            return pa.array([_encodable(value) for value in values])
-
-    frame = pa.table({name: array(list(values)) for name, values in columns.items()}).to_pandas()
+            arrays[name] = pa.array(_encodable(list(values)))
+    frame = pa.table(arrays).to_pandas()
     return frame.set_index(index) if index else frame
 
 
 def _encodable(value: Any) -> Any:
     if isinstance(value, list):
-        return [_encodable(one) for one in value]
+        return [_encodable(element) for element in value]
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

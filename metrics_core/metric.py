@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, asdict, dataclass, field, fields, make_dataclass
 from dataclasses import Field as DataclassField
 from functools import cache, lru_cache, partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from urllib.parse import quote
@@ -56,8 +57,8 @@ LIMITS = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern")
 """The limits of an option, which pydantic checks."""
 
 _PACKAGE = "answerkey."
-_LONGEST_VALUE = 80
-_LONGEST_MESSAGE = 500
+_MAX_VALUE_CHARS = 80
+_MAX_MESSAGE_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,7 @@ class Metric(ABC):
             )
         for name, value in _validated(self).items():
             object.__setattr__(self, name, value)
+        # The fields may depend on the options, so they come last
         names = [field.name for field in self.fields]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{type(self).__name__} must declare fields, each with a name of its own")
@@ -217,8 +219,8 @@ class Metric(ABC):
 
         A field with `compare=False` is not an option: it affects how the metric works, but not its results.
         """
-        own = [f for f in fields(cls) if f.init and f.compare and f.name not in ("alias", "blank_answer")]
-        return (*own, *(f for f in fields(cls) if f.name == "blank_answer"))
+        declared = [f for f in fields(cls) if f.init and f.compare and f.name not in ("alias", "blank_answer")]
+        return (*declared, *(f for f in fields(cls) if f.name == "blank_answer"))
 
     @classmethod
     def described(cls) -> str:
@@ -238,7 +240,10 @@ class Metric(ABC):
         Options that are not plain values (a judge, an encoder) are left out.
         """
         values = [(declared, getattr(self, declared.name)) for declared in self.options()]
-        changed = [f"{of.name}={value!r}" for of, value in values if value != of.default and _is_plain(value)]
+        changed = []
+        for declared, value in values:
+            if value != declared.default and _is_plain(value):
+                changed.append(f"{declared.name}={value!r}")
         alias = f"{self.alias}=" if self.alias else ""
         return f"{alias}{self.target}({', '.join(changed)})" if changed else f"{alias}{self.target}"
 
@@ -265,12 +270,20 @@ class Metric(ABC):
         and a hash of the source, so that neither two metrics of one name nor two states of one module share a number.
         """
         cls = type(self)
+        # Two metrics of users may have one name
         code = "" if _is_ours(cls) else "@".join(filter(None, [f"code:{self.target}", _revision(cls)]))
-        signed = [
-            f"{declared.name}:{_signature_text(getattr(self, declared.name))}"
-            for declared in self.options()
-            if declared.name != "blank_answer" and declared.metadata.get("signed", True)
-        ]
+        # The options that change a number
+        signed = []
+        for declared in self.options():
+            if declared.name == "blank_answer" or not declared.metadata.get("signed", True):
+                continue
+            value = getattr(self, declared.name)
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            if len(text) > _MAX_VALUE_CHARS:
+                text = content_hash(text)[:12]
+            # No bar, which separates the parts
+            escaped = re.sub(r"[%|\s]", lambda match: quote(match[0]), text)
+            signed.append(f"{declared.name}:{escaped}")
         parts = (self.name, f"v{self.version}", self.method, code, *signed, f"blank:{self.blank_answer}")
         return "|".join(part for part in parts if part)
 
@@ -279,7 +292,9 @@ class Metric(ABC):
 
         A sample that cannot be scored gets an `Undefined` or `Failed` measurement; it raises nothing.
         """
-        name, signature, fields = self.name, self.signature, self.fields
+        name = self.name
+        signature = self.signature
+        fields = self.fields
         return [Measurement(sample.sample_id, name, signature, self.outcome(sample, fields)) for sample in samples]
 
     def score(self, sample: Sample) -> Value:
@@ -335,28 +350,23 @@ def measured(metric: Metric, samples: Sequence[Sample]) -> list[Measurement]:
         raise
     except Exception as error:
         if len(samples) > 1:
-            return [measurement for sample in samples for measurement in measured(metric, [sample])]
+            return list(chain.from_iterable(measured(metric, [sample]) for sample in samples))
         return [Measurement(ids[0], metric.name, metric.signature, _exception(error))]
+    # Its measurements cannot be told apart
     if not in_order:
         failed = Failed("invalid value", "measure returned other samples than it was given, or in another order")
         measurements = [Measurement(sample_id, "", "", failed) for sample_id in ids]
-    return [
-        measurement._replace(
-            metric=metric.name, signature=metric.signature, outcome=_checked(measurement.outcome, metric.fields)
-        )
-        for measurement in measurements
-    ]
-
-
-def _checked(value: Value, fields: tuple[Field, ...]) -> Outcome:
-    try:
-        return outcome_of(value, fields)
-    except Exception as error:
-        return _exception(error)
+    for position, measurement in enumerate(measurements):
+        try:
+            outcome = outcome_of(measurement.outcome, metric.fields)
+        except Exception as error:
+            outcome = _exception(error)
+        measurements[position] = measurement._replace(metric=metric.name, signature=metric.signature, outcome=outcome)
+    return measurements
 
 
 def _exception(error: Exception) -> Failed:
-    return Failed("exception", " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_MESSAGE])
+    return Failed("exception", " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_MESSAGE_CHARS])
 
 
 def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
@@ -375,6 +385,7 @@ def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
     scores = value.values if isinstance(value, Scored) else value
     if not isinstance(scores, Mapping):
         scores = {fields[0].name: scores}
+    # A number for each field, and for no other one
     names = [declared.name for declared in fields]
     if scores.keys() != set(names):
         return Failed("invalid value", f"values for {', '.join(map(str, scores))}; expected {', '.join(names)}")
@@ -403,7 +414,9 @@ def blank_outcome(fields: tuple[Field, ...], blank_answer: BlankAnswer) -> Outco
     That is 0, or the lowest value of a field whose range begins above 0; and the highest value of a field of which
     less is better. If that has no highest value, the outcome is undefined.
     """
-    values = {field.name: field.high if field.lower_is_better else max(field.low, 0.0) for field in fields}
+    values = {}
+    for declared in fields:
+        values[declared.name] = declared.high if declared.lower_is_better else max(declared.low, 0.0)
     if blank_answer == "undefined" or math.inf in values.values():
         return Undefined(BLANK_ANSWER)
     return Scored(values, reason=BLANK_ANSWER)
@@ -429,6 +442,7 @@ def _model(cls: type[Metric]) -> type[BaseModel]:
         raise ValueError(f"{cls.__name__} must have score(sample), or measure(samples)")
     from pydantic import ConfigDict, create_model
 
+    # pydantic reads the types, and the limits that `option` keeps as metadata
     hints = typing.get_type_hints(cls, include_extras=True)
     declared: dict[str, Any] = {option.name: (hints[option.name], option) for option in cls.options()}
     with warnings.catch_warnings():
@@ -445,22 +459,14 @@ def _validated(metric: Metric) -> dict[str, object]:
     try:
         options = model(**{name: getattr(metric, name) for name in model.model_fields})
     except ValidationError as error:
-        [first, *_] = error.errors()
-        name = str(first["loc"][0])
-        expected = first.get("ctx", {}).get("expected")
-        problem = (
-            f", expected {expected.replace(chr(39), '')}" if expected else f"; {first['msg'].replace('Input', 'it')}"
-        )
+        details = error.errors()[0]
+        name = str(details["loc"][0])
+        expected = details.get("ctx", {}).get("expected")
+        problem = f"; {details['msg'].replace('Input', 'it')}"
+        if expected:
+            problem = f", expected {expected.replace(chr(39), '')}"
         raise ValueError(f"{name} is {getattr(metric, name)!r}{problem}") from None
     return dict(options)
-
-
-def _signature_text(value: object) -> str:
-    """An option's value in a signature: no bar, which separates the parts, and not long."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    if len(text) > _LONGEST_VALUE:
-        return content_hash(text)[:12]
-    return re.sub(r"[%|\s]", lambda match: quote(match[0]), text)
 
 
 def _is_plain(value: object) -> bool:
@@ -565,13 +571,16 @@ def metric(
     positional, options = _parameters(function)
     if positional < 2:
         raise TypeError(f"metric {called!r}: the function must take an answer and references")
+    # What the decorator does not say comes from the function
     doc = (inspect.getdoc(function) or "").partition("\n")[0]
     binary = inspect.signature(function).return_annotation in (bool, "bool")
-    declared = tuple(Field(field) if isinstance(field, str) else field for field in fields)
+    declared = []
+    for entry in fields:
+        declared.append(Field(entry) if isinstance(entry, str) else entry)
     namespace = {
         "__doc__": doc or called,
         "name": called,
-        "fields": declared or (Field("score", doc, binary=binary),),
+        "fields": tuple(declared) or (Field("score", doc, binary=binary),),
         "summary": summary,
         "version": version,
         "kind": kind,
@@ -590,9 +599,11 @@ def metric(
 
 def _parameters(function: Function) -> tuple[int, list[tuple[str, Any, DataclassField[Any]]]]:
     """The number of positional parameters, and the options."""
-    positional, options = 0, []
+    positional = 0
+    options = []
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
+            # A keyword is an option, whose type may follow from its default
             default = MISSING if parameter.default is parameter.empty else parameter.default
             plain = type(default) if isinstance(default, str | int | float | bool) else Any
             hint = plain if parameter.annotation is parameter.empty else parameter.annotation

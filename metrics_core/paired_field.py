@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -103,19 +103,28 @@ class PairedField:
         """The field of these columns, whose scores lie in `low` to `high`, of which one may be infinite."""
         limits = (low, high) if math.isinf(high - low) else None
         if limits:
-            seen = np.concatenate([side[np.isfinite(side)] for side in columns.known()])
-            seen = seen if len(seen) else np.zeros(1)
-            low, high = (low, float(seen.max())) if math.isinf(high) else (float(seen.min()), high)
+            scores = np.concatenate([side[np.isfinite(side)] for side in columns.known()])
+            if not len(scores):
+                scores = np.zeros(1)
+            if math.isinf(high):
+                high = float(scores.max())
+            else:
+                low = float(scores.min())
         # A missing answer is the lowest score, so it has to be one of the two.
-        binary = (
-            not limits
-            and (low, high) == (0.0, 1.0)
-            and all(np.isin(side[status == SCORED], (0, 1)).all() for side, status in columns.sides)
-        )
+        binary = not limits and (low, high) == (0.0, 1.0) and not unscored.share.any()
+        for side, status in columns.sides:
+            binary = binary and bool(np.isin(side[status == SCORED], (0, 1)).all())
         # Of several answers to a question those that are missing are the lowest score, as a missing question is.
         filled = columns.new + unscored.share * (low - columns.new)
-        columns = FieldScores(columns.old, filled, columns.old_status, columns.new_status)
-        return cls(columns, unscored, changed, binary and not unscored.share.any(), low, high, limits)
+        return cls(
+            columns=replace(columns, new=filled),
+            unscored=unscored,
+            changed=changed,
+            binary=binary,
+            low=low,
+            high=high,
+            limits=limits,
+        )
 
     def scores(
         self,
@@ -135,20 +144,32 @@ class PairedField:
         old, new = (np.where(inside, side, np.nan) for side in self.columns.known())
         # A sample that is undefined in both releases is nothing that either could have answered.
         wanted = inside & self.columns.wanted
-        unanswered, unmeasured = (
-            {reason: mask & wanted for reason, mask in reasons.items()}
-            for reasons in (self.unscored.by_release, self.unscored.by_measurement)
-        )
+        unanswered = {reason: mask & wanted for reason, mask in self.unscored.by_release.items()}
+        unmeasured = {reason: mask & wanted for reason, mask in self.unscored.by_measurement.items()}
         left_out = np.where(np.isfinite(new), self.unscored.n_missing, 0)
         old_status = self.columns.old_status
+        # Of the old release, what has an answer but no number
         unmeasured_old = inside & np.isin(old_status, _WANTED) & (old_status != SCORED)
         if asked is not None:
             unmeasured_old &= asked
+        labels_inside = None
+        if labels is not None:
+            labels_inside = (np.where(inside, labels[0], np.nan), np.where(inside, labels[1], np.nan))
         return PairedScores(
-            old, new, self.binary, self.low, self.high, unanswered, unmeasured, self.changed & inside, left_out,
-            None if labels is None else (np.where(inside, labels[0], np.nan), np.where(inside, labels[1], np.nan)),
-            draw, unmeasured_old, self.limits,
-        )  # fmt: skip
+            old=old,
+            new=new,
+            binary=self.binary,
+            low=self.low,
+            high=self.high,
+            unanswered=unanswered,
+            unmeasured=unmeasured,
+            changed=self.changed & inside,
+            left_out=left_out,
+            labels=labels_inside,
+            draw=draw,
+            unmeasured_old=unmeasured_old,
+            limits=self.limits,
+        )
 
     def coverage(self, names: Sequence[str]) -> tuple[Coverage, ...]:
         """Of the samples that the field has something to say about in either release, those with a comparable number.
@@ -159,15 +180,17 @@ class PairedField:
         Args:
             names: of the old and the new release.
         """
-        wanted, parts = self.columns.wanted, []
+        wanted = self.columns.wanted
+        coverages = []
         for name, (_, status) in zip(names, self.columns.sides, strict=True):
+            # What the data set has changed is not compared
             scored = wanted & (status == SCORED) & ~self.changed
             counts = np.bincount(status[wanted], minlength=len(STATUSES))
-            missing = {what: int(n) for what, n in zip(STATUSES, counts, strict=True) if n and what != "scored"}
+            missing = {label: int(n) for label, n in zip(STATUSES, counts, strict=True) if n and label != "scored"}
             if changed := int((wanted & (status == SCORED) & self.changed).sum()):
                 missing["changed in the data set"] = changed
-            parts.append(Coverage(name, int(wanted.sum()), int(scored.sum()), missing))
-        return tuple(parts)
+            coverages.append(Coverage(name, int(wanted.sum()), int(scored.sum()), missing))
+        return tuple(coverages)
 
 
 def is_checked(policy: Policy, name: str, basis: Basis) -> bool:
@@ -182,9 +205,9 @@ def is_checked(policy: Policy, name: str, basis: Basis) -> bool:
     (True, False)
     """
     metric = name.partition(".")[0]
-    known = metric in METRICS and "references" in METRICS[metric].needs
+    needs_references = metric in METRICS and "references" in METRICS[metric].needs
     decides = name == policy.primary.field or basis == "judge"
-    return policy.rule("people", name) is not None or (known and decides)
+    return policy.rule("people", name) is not None or (needs_references and decides)
 
 
 def people_decide(column: PairedScores | Missing, *, drawn: bool) -> bool:

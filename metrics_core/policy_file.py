@@ -21,7 +21,7 @@ rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -46,7 +46,9 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 
 
 def _listed(rules: object) -> object:
-    return [] if rules is None else rules if isinstance(rules, list | tuple) else [rules]
+    if rules is None:
+        return []
+    return rules if isinstance(rules, list | tuple) else [rules]
 
 
 def _number(value: object) -> object:
@@ -116,30 +118,41 @@ def parse_policy(content: Any, where: str | Located) -> Policy:
     source = where if isinstance(where, Located) else Located(where, content, {})
 
     def line(path: str, problem: str) -> str:
-        return f"{source.where(path) if source.lines else source.file}: {problem}"
+        location = source.where(path) if source.lines else source.file
+        return f"{location}: {problem}"
 
     if not isinstance(content, Mapping):
         raise UserError(line("", f"a policy has the keys {', '.join(KEYS)}, for instance primary: rouge_l.f1"))
     written = {str(key): value for key, value in content.items()}
     problems: list[str] = []
     try:
-        read = PolicyFile.model_validate(written)
+        policy_file = PolicyFile.model_validate(written)
     except ValidationError as error:
-        problems = [line(*_problem(one, written)) for one in error.errors()]
+        problems = [line(*_problem(details, written)) for details in error.errors()]
         raise UserError("\n".join(dict.fromkeys(problems))) from error
-    field = read.primary.removeprefix("people ")
-    kind: RuleKind = "difference" if field == read.primary else "people"
-    rules = [PolicyRule(kind, field, ALL, -read.margin if read.margin else 0.0), *read.rules]
-    problems = [line(f"rules[{index - 1}]", problem) for index, problem in _twice(rules)]
+
+    # The margin is the first rule
+    field = policy_file.primary.removeprefix("people ")
+    kind: RuleKind = "difference" if field == policy_file.primary else "people"
+    floor = -policy_file.margin if policy_file.margin else 0.0
+    rules = [PolicyRule(kind, field, ALL, floor), *policy_file.rules]
+    # No two rules may be about one thing
+    rule_by_subject: dict[tuple[object, ...], PolicyRule] = {}
+    for position, rule in enumerate(rules, -1):
+        earlier = rule_by_subject.setdefault((rule.kind, rule.field, rule.slice, rule.percent, rule.relative), rule)
+        if earlier is not rule:
+            problem = f"rule {quoted(rule.text)}: there is {quoted(earlier.text)} already; keep one of them"
+            problems.append(line(f"rules[{position}]", problem))
     if problems:
         raise UserError("\n".join(problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), read.labels, read.judge_bias, read.baseline)
+    return Policy(tuple(rules), policy_file.labels, policy_file.judge_bias, policy_file.baseline)
 
 
 def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:
     """The path and the description of a problem."""
+    # A key that nobody knows, a rule that cannot be read, or a value that does not fit
     key, *inner = error["loc"]
     listed = ", ".join(KEYS)
     if error["type"] == "extra_forbidden":
@@ -168,24 +181,12 @@ def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> N
     ...     print(error)
     policy: rule 'level bleu.bleu >= 7': no release could pass, since bleu.bleu is 0 to 1; write a floor between 0 and 1
     """
-    problems = [
-        f"policy: {_named(rule, policy)}: {problem}"
-        for rule in policy.rules
-        if rule.field in ranges and (problem := range_problem(rule, *ranges[rule.field]))
-    ]
+    problems = []
+    for rule in policy.rules:
+        problem = range_problem(rule, *ranges[rule.field]) if rule.field in ranges else None
+        if problem:
+            is_margin = rule is policy.primary and rule.kind == "difference"
+            label = f"margin {-rule.floor:g}" if is_margin else f"rule {quoted(rule.text)}"
+            problems.append(f"policy: {label}: {problem}")
     if problems:
         raise UserError("\n".join(problems))
-
-
-def _named(rule: PolicyRule, policy: Policy) -> str:
-    is_margin = rule is policy.primary and rule.kind == "difference"
-    return f"margin {-rule.floor:g}" if is_margin else f"rule {quoted(rule.text)}"
-
-
-def _twice(rules: Sequence[PolicyRule]) -> Iterator[tuple[int, str]]:
-    """The index of each rule that repeats an earlier one, and the problem."""
-    seen: dict[tuple[object, ...], PolicyRule] = {}
-    for index, rule in enumerate(rules):
-        first = seen.setdefault((rule.kind, rule.field, rule.slice, rule.percent, rule.relative), rule)
-        if first is not rule:
-            yield index, f"rule {quoted(rule.text)}: there is {quoted(first.text)} already; keep one of them"

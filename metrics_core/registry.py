@@ -12,7 +12,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -95,6 +95,7 @@ def create(
     created: dict[str, Metric] = {}
     shared = {**(where_they_fit or {}), **options}
     for entry in metrics:
+        # A metric that is given as an object stays as it is
         new = entry if isinstance(entry, Metric) else _created(entry, shared, used)
         if new.target != new.name and not isinstance(new, METRICS.get(new.name, Metric)):
             raise UserError(f"{new.name} is the name of another metric: give {new.target} a name of its own")
@@ -104,8 +105,16 @@ def create(
             raise UserError(
                 f"two metrics are called {new.name!r}: give one another name, for instance my_{new.name}={new.target}"
             )
-    if unused := options.keys() - used:
-        raise UserError(_unused_message(sorted(unused)[0], list(created.values())))
+    # An option that no metric has is a mistake
+    unused = sorted(options.keys() - used)
+    if unused:
+        option = unused[0]
+        owners = [name for name, cls in METRICS.items() if option in _option_names(cls)]
+        if owners:
+            problem = f"belongs to {', '.join(owners)}, and none of the metrics here is made with it"
+            raise UserError(f"option {option!r} {problem}")
+        known_options = set[str]().union(*map(_option_names, created.values()))
+        raise UserError(_unknown_option(option, known_options))
     return list(created.values())
 
 
@@ -131,30 +140,45 @@ def load(target: str) -> type[Metric] | Metric:
     except Exception as error:
         # The module is the user's own code, and may raise anything.
         raise UserError(f"metric {target!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    near = choice(target, [*METRICS, *ASKED, *entry_point_metrics()])
-    other = "" if near.endswith("?") else ", or write package.module:Attribute"
-    raise UserError(f"metric {target!r} is not known: {near}{other}")
+    remedy = choice(target, [*METRICS, *ASKED, *entry_point_metrics()])
+    # Without a similar name it may be code of the user
+    if not remedy.endswith("?"):
+        remedy += ", or write package.module:Attribute"
+    raise UserError(f"metric {target!r} is not known: {remedy}")
 
 
 @cache
 def entry_point_metrics() -> Mapping[str, EntryPoint]:
     """The metrics that other installed packages offer, by name. On a clash of names those of this package win."""
-    ours = (*METRICS, *ASKED)
-    return {one.name: one for one in entry_points(group=GROUP) if one.name not in ours}
+    of_this_package = (*METRICS, *ASKED)
+    return {offered.name: offered for offered in entry_points(group=GROUP) if offered.name not in of_this_package}
 
 
 def _created(entry: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:
     """The metric of a spec, a class or a function, with those of the shared `options` that it has, added to `used`."""
-    alias, target, own = _parsed(entry) if isinstance(entry, str) else ("", "", {})
-    source = load(target) if isinstance(entry, str) else as_metric(entry, getattr(entry, "__name__", repr(entry)))
-    label, names = target or source.name, {field.name for field in source.options()}
-    settable = names | {field.name for field in fields(source) if field.init}
-    if wrong := sorted(own.keys() - names):
-        raise UserError(f"metric {label}: {_unknown_option(wrong[0], names)}")
+    alias = ""
+    spec_options: dict[str, object] = {}
+    if isinstance(entry, str):
+        alias, target, spec_options = _parsed(entry)
+        source = load(target)
+        label = target or source.name
+    else:
+        source = as_metric(entry, getattr(entry, "__name__", repr(entry)))
+        label = source.name
+    names = _option_names(source)
+    unknown = sorted(spec_options.keys() - names)
+    if unknown:
+        raise UserError(f"metric {label}: {_unknown_option(unknown[0], names)}")
+
     # The options of a metric that is given as an object stay as they are.
-    fitting = {} if isinstance(source, Metric) else {name: options[name] for name in options.keys() & settable}
+    fitting: dict[str, Any] = {}
+    if not isinstance(source, Metric):
+        settable = names | {field.name for field in fields(source) if field.init}
+        fitting = {name: options[name] for name in options.keys() & settable}
     used.update(fitting)
-    values: dict[str, Any] = {**fitting, **own, **({"alias": alias} if alias else {})}
+    values = {**fitting, **spec_options}
+    if alias:
+        values["alias"] = alias
     try:
         return replace(source, **values) if isinstance(source, Metric) else source(**values)
     except (TypeError, ValueError) as error:
@@ -167,7 +191,18 @@ def _parsed(spec: str) -> tuple[str, str, dict[str, object]]:
     if not match:
         raise UserError(f"metric {spec!r} is not known: write NAME, or [NAME=]package.module:Attribute[(OPTION=VALUE)]")
     alias, target, options = (match[part] or "" for part in ("alias", "target", "options"))
-    return alias.strip(), target.strip(), _options_of(options, spec)
+    try:
+        # Options are written like the arguments of a call
+        call = ast.parse(f"_({options})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        if call.args or any(word.arg is None for word in call.keywords):
+            raise ValueError("OPTION=VALUE is missing its name")
+        values = {str(word.arg): _value(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError) as error:
+        raise UserError(
+            f"metric {spec!r}: options are written (name=value, other='text in quotes'); {error.args[0]}"
+        ) from error
+    return alias.strip(), target.strip(), values
 
 
 def is_code(spec: str) -> bool:
@@ -190,24 +225,11 @@ def with_content(spec: str, rubrics: Mapping[str, str]) -> str:
     return spec.replace(target, rubrics[target], 1) if target in rubrics else spec
 
 
-def _options_of(text: str, spec: str) -> dict[str, object]:
-    try:
-        call = ast.parse(f"_({text})", mode="eval").body
-        assert isinstance(call, ast.Call)
-        if call.args or any(word.arg is None for word in call.keywords):
-            raise ValueError("OPTION=VALUE is missing its name")
-        return {str(word.arg): _value(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError) as error:
-        raise UserError(
-            f"metric {spec!r}: options are written (name=value, other='text in quotes'); {error.args[0]}"
-        ) from error
-
-
 def _value(node: ast.expr) -> object:
     if isinstance(node, ast.Name):
         return _WORDS.get(node.id.lower(), node.id)
     if isinstance(node, ast.List | ast.Tuple):
-        return [_value(one) for one in node.elts]
+        return [_value(element) for element in node.elts]
     return ast.literal_eval(node)
 
 
@@ -251,9 +273,5 @@ def _unknown_option(name: str, names: Iterable[str]) -> str:
     return f"option {name!r} is not known: {choice(name, sorted(names))}"
 
 
-def _unused_message(name: str, metrics: Sequence[Metric]) -> str:
-    names = {field.name for one in metrics for field in one.options()}
-    owners = [known for known, cls in METRICS.items() if name in {field.name for field in cls.options()}]
-    if owners:
-        return f"option {name!r} belongs to {', '.join(owners)}, and none of the metrics here is made with it"
-    return _unknown_option(name, names)
+def _option_names(metric: type[Metric] | Metric) -> set[str]:
+    return {field.name for field in metric.options()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,41 +57,46 @@ class Sample:
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
         for name in ("references", "facts", "context", "incorrect_references"):
-            # Most of these are empty in most samples, and there may be millions of samples.
-            if type(value := getattr(self, name)) is not tuple or value:
-                object.__setattr__(self, name, self._texts(name))
+            value = getattr(self, name)
+            if type(value) is tuple and not value:
+                # Most are empty in most samples, and there may be millions of samples.
+                continue
+            texts: tuple[Any, ...] = ()
+            if isinstance(value, str):
+                texts = (value,)
+            elif isinstance(value, Iterable):
+                texts = tuple(value)
+            elif value is not None:
+                raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected texts")
+            for text in texts:
+                if not isinstance(text, str):
+                    raise TypeError(f"sample {self.sample_id!r}: {name} holds {type(text).__name__}, expected texts")
+            object.__setattr__(self, name, texts)
 
         if self.columns:
-            given = {name: value for name, value in self.columns.items() if value is not None}
-            if "messages" in given:
-                given["messages"] = _in_turns(given["messages"])
-            object.__setattr__(self, "columns", {name: _column_value(value) for name, value in given.items()})
+            columns = {name: value for name, value in self.columns.items() if value is not None}
+            if "messages" in columns:
+                from answerkey.metrics_core.conversation import turns
+
+                # The form in which files of all tools are read. What is no conversation stays, and fails where judged.
+                with suppress(ValueError):
+                    columns["messages"] = turns(columns["messages"])
+            object.__setattr__(self, "columns", {name: _column_value(value) for name, value in columns.items()})
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
         rest = (self.question, self.facts, self.cluster, self.slices, self.context, self.incorrect_references)
         return Sample, (self.sample_id, self.answer, self.references, *rest, self.columns, self.label)
 
-    def _texts(self, name: str) -> tuple[str, ...]:
-        value = getattr(self, name)
-        if value is None:
-            return ()
-        if not isinstance(value, Iterable):
-            raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected texts")
-        texts = (value,) if isinstance(value, str) else tuple(value)
-        for text in texts:
-            if not isinstance(text, str):
-                raise TypeError(f"sample {self.sample_id!r}: {name} holds {type(text).__name__}, expected texts")
-        return texts
-
     @property
     def usable_references(self) -> tuple[tuple[int, str], ...]:
         """The non-blank references with their index in `references`."""
         # Every metric asks: texts in ASCII are looked at here.
-        texts = enumerate(self.references)
-        return tuple(
-            [(i, text) for i, text in texts if (text and not text.isspace() if text.isascii() else not is_blank(text))]
-        )
+        usable = []
+        for i, text in enumerate(self.references):
+            if (text and not text.isspace()) if text.isascii() else not is_blank(text):
+                usable.append((i, text))
+        return tuple(usable)
 
     @property
     def usable_incorrect_references(self) -> tuple[tuple[int, str], ...]:
@@ -130,10 +136,10 @@ def sample_key(
     >>> sample_key("Q", "A", ["R"], (), (), (), {}) == Sample("any", "A", "R", "Q").key
     True
     """
-    more: list[object] = [context, incorrect_references, columns]
-    while more and not more[-1]:
-        more.pop()
-    return content_hash([question, answer, references, facts, *more])
+    optional: list[object] = [context, incorrect_references, columns]
+    while optional and not optional[-1]:
+        optional.pop()
+    return content_hash([question, answer, references, facts, *optional])
 
 
 def column_text(value: object) -> str:
@@ -145,26 +151,16 @@ def column_text(value: object) -> str:
     return value if isinstance(value, str) else _canonical(value)
 
 
-def _in_turns(value: object) -> object:
-    """A conversation in the form in which files of all tools are read. What is none stays, and fails where judged."""
-    from answerkey.metrics_core.conversation import turns
-
-    try:
-        return turns(value)
-    except ValueError:
-        return value
-
-
-def _column_value(given: object) -> object:
+def _column_value(value: object) -> object:
     """A list or an object, or the text that is the `column_text` of one, which is what warehouses keep, as a list or an
     object of plain values; anything else as its text.
     """
-    text = column_text(given)
+    text = column_text(value)
     if text[:1] not in ("[", "{"):
         return text
     try:
-        value = json.loads(text)
-        return value if column_text(value) == text else text
+        plain = json.loads(text)
+        return plain if column_text(plain) == text else text
     except (ValueError, RecursionError):
         return text
 

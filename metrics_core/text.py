@@ -68,7 +68,8 @@ _WORD = regex.compile(
     regex.V1,
 )
 _CASED_WORD = regex.compile(r"(\d[ \u00a0-]?)?(\p{L}+)")
-_LONGEST_ABBREVIATION, _LONGEST_UNIT = 4, 2
+_MAX_ABBREVIATION_LETTERS = 4
+_MAX_UNIT_LETTERS = 2
 _POINTED_NUMBER = re.compile(r"[.,']\d")
 # By thousands, with commas or apostrophes; in India by hundreds above the first thousand.
 _THOUSANDS = re.compile(
@@ -106,7 +107,7 @@ _PARTICLES = re.compile(
     "{1,2}|(?:이|)(?:다|고|며|라고|라는|란|라|야|죠|지요|었다|었습니다)|입니다|입니까|이에요|예요|였다|였습니다|였고|이었고|인"
 )
 """What stands behind a Korean noun: one or two particles, or a form of "to be"."""
-_LONGEST_PARTICLES = 5
+_MAX_PARTICLES_LETTERS = 5
 
 
 def normalise(text: str) -> str:
@@ -119,7 +120,17 @@ def normalise(text: str) -> str:
     'paris is nice'
     """
     if not text.isascii():
-        text = _fold_unicode(text)
+        # Folding case can undo a normal form, so the order is: form, case, form again.
+        text = composed(text)
+        if "I" in text and _TURKISH.search(text):
+            text = _LETTERS.sub(lambda word: word[0].replace("I", "ı") if _TURKISH.search(word[0]) else word[0], text)
+        text = unicodedata.normalize("NFC", text.casefold())
+        # Russian spelling uses ё and е interchangeably; the small letter of the Turkish İ has no second dot.
+        text = _INVISIBLE.sub("", text).replace("ё", "е").replace("i\u0307", "i")
+        if _LOOKALIKE.search(text):
+            text = text.translate(_LOOKALIKES)
+        # `regex` may know digits of a later Unicode than Python does: they stay as they are.
+        text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
     text = text.lower()
     # The only printable white space is the space.
     if text.isprintable() and "  " not in text:
@@ -127,7 +138,7 @@ def normalise(text: str) -> str:
     return " ".join(text.split())
 
 
-def differ_in_case(text: str, other: str) -> bool:
+def differ_in_case(text: str, other_text: str) -> bool:
     """Whether two texts with the same normal form differ in a case that carries meaning.
 
     That is so for units and abbreviations: short words that are all capitals in one text only, that have a capital
@@ -138,19 +149,21 @@ def differ_in_case(text: str, other: str) -> bool:
     >>> differ_in_case("paris", "Paris"), differ_in_case("It is OSLO", "it is Oslo")
     (False, False)
     """
-    if text == other:
+    if text == other_text:
         return False
-    pairs = zip(*(_CASED_WORD.findall(unicodedata.normalize("NFKC", one)) for one in (text, other)), strict=False)
-    return any(_case_matters(word, another, bool(number)) for (number, word), (_, another) in pairs)
-
-
-def _case_matters(word: str, other: str, after_number: bool) -> bool:
-    if word == other or word.lower() != other.lower() or len(word) > _LONGEST_ABBREVIATION:
-        return False
-    if word[1:] == other[1:]:
-        return after_number or (not word[1:].islower() and len(word) > 1)
-    # A name and the same name in capitals.
-    return len(word) <= _LONGEST_UNIT or not (word.istitle() or other.istitle())
+    cased_words = _CASED_WORD.findall(unicodedata.normalize("NFKC", text))
+    other_words = _CASED_WORD.findall(unicodedata.normalize("NFKC", other_text))
+    for (number, word), (_, other_word) in zip(cased_words, other_words, strict=False):
+        if word == other_word or word.lower() != other_word.lower() or len(word) > _MAX_ABBREVIATION_LETTERS:
+            continue
+        if word[1:] == other_word[1:]:
+            # Only the first letter differs
+            if number or (not word[1:].islower() and len(word) > 1):
+                return True
+        elif len(word) <= _MAX_UNIT_LETTERS or not (word.istitle() or other_word.istitle()):
+            # It is no name and the same name in capitals
+            return True
+    return False
 
 
 def composed(text: str) -> str:
@@ -162,21 +175,6 @@ def composed(text: str) -> str:
     pieces = _MEANINGFUL_FORM.split(unicodedata.normalize("NFC", text))
     pieces[::2] = [unicodedata.normalize("NFKC", piece) for piece in pieces[::2]]
     return "".join(pieces)
-
-
-def _fold_unicode(text: str) -> str:
-    # Folding case can undo a normal form, so the order is: form, case, form again.
-    text = composed(text)
-    if "I" in text and _TURKISH.search(text):
-        text = _LETTERS.sub(lambda word: word[0].replace("I", "ı") if _TURKISH.search(word[0]) else word[0], text)
-    text = unicodedata.normalize("NFC", text.casefold())
-    # Russian spelling uses ё and е interchangeably; the small letter of the Turkish İ has no second dot.
-    text = _INVISIBLE.sub("", text).replace("ё", "е").replace("i\u0307", "i")
-    if _LOOKALIKE.search(text):
-        text = text.translate(_LOOKALIKES)
-    # `regex` may know digits of a later Unicode than Python does: they stay as they are.
-    folded: str = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0], match[0])), text)
-    return folded
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -194,9 +192,9 @@ def words(text: str) -> tuple[str, ...]:
 def words_of_normalised(text: str) -> tuple[str, ...]:
     """`words` for a text that `normalise` returned."""
     tokens = (_ASCII_WORD if text.isascii() else _WORD).findall(text)
-    if _POINTED_NUMBER.search(text):
-        return tuple(token if token.isalnum() else _canonical_number(token) for token in tokens)
-    return tuple(tokens)
+    if not _POINTED_NUMBER.search(text):
+        return tuple(tokens)
+    return tuple(map(_canonical_number, tokens))
 
 
 reference_words = lru_cache(maxsize=16_384)(words)
@@ -244,7 +242,7 @@ def trimmed(text: str) -> str:
     return bare
 
 
-def without_korean_particles(tokens: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+def without_korean_particles(tokens: Sequence[str], other_tokens: Sequence[str]) -> Sequence[str]:
     """Words of a Korean text, without the particles behind nouns that the other text has without them.
 
     >>> without_korean_particles(["서울은", "수도이다", "서울대"], ["서울", "수도"])
@@ -252,19 +250,24 @@ def without_korean_particles(tokens: Sequence[str], others: Sequence[str]) -> Se
     """
     if all(map(str.isascii, tokens)) or not _KOREAN.search(" ".join(tokens)):
         return tokens
-    bare = frozenset(others)
+    other_words = frozenset(other_tokens)
     nouns = []
     for token in tokens:
-        ends = [] if token in bare else (len(token) - length for length in range(1, _LONGEST_PARTICLES + 1))
-        cuts = (token[:end] for end in ends if end > 0 and _PARTICLES.fullmatch(token, end))
-        nouns.append(next((noun for noun in cuts if noun in bare), token))
+        noun = token
+        if token not in other_words:
+            # The shortest particles behind a noun of the other text
+            for end in range(len(token) - 1, max(0, len(token) - _MAX_PARTICLES_LETTERS - 1), -1):
+                if token[:end] in other_words and _PARTICLES.fullmatch(token, end):
+                    noun = token[:end]
+                    break
+        nouns.append(noun)
     return nouns
 
 
 def _canonical_number(token: str) -> str:
     if number := _THOUSANDS.fullmatch(token):
-        whole = number["whole"].replace(",", "").replace("'", "")
-        return f"{number['sign']}{whole}{number['decimals'] or ''}"
+        digits = number["whole"].replace(",", "").replace("'", "")
+        return f"{number['sign']}{digits}{number['decimals'] or ''}"
     if token.startswith((".", "-.")):
         return token.replace(".", "0.", 1)
     return token

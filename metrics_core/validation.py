@@ -54,11 +54,15 @@ class InvalidValue(UserError):
 
     def __init__(self, field: str, problem: str, value: float | None = None) -> None:
         super().__init__(field, problem, value)
-        self.field, self.problem, self.value = field, problem, value
+        self.field = field
+        self.problem = problem
+        self.value = value
 
     def __str__(self) -> str:
-        shown = "" if self.value is None else f" {self.value}"
-        return f"{self.field}{shown}: {self.problem}" if self.field else self.problem
+        if not self.field:
+            return self.problem
+        number = "" if self.value is None else f" {self.value}"
+        return f"{self.field}{number}: {self.problem}"
 
 
 class Validated(BaseModel):
@@ -85,30 +89,33 @@ class Validated(BaseModel):
                 super().__init__(**values)
                 return
             except ValidationError as error:
-                wrong = _first(error, type(self))
+                invalid = _invalid_value(error, type(self))
             # Not as the cause: a traceback of it could show what was typed.
-            raise wrong
+            raise invalid
 
 
-def _first(error: ValidationError, model: type[BaseModel]) -> InvalidValue:
-    first: Mapping[str, Any] = dict(error.errors()[0])
-    field = str(first["loc"][0]) if first["loc"] else ""
+def _invalid_value(error: ValidationError, model: type[BaseModel]) -> InvalidValue:
+    details: Mapping[str, Any] = dict(error.errors()[0])
+    field = str(details["loc"][0]) if details["loc"] else ""
     if not field:
-        return InvalidValue("", _problem(first))
+        return InvalidValue("", _problem(details))
     # What our own validators say repeats nothing either.
-    if field in SILENT and field in model.model_fields and first["type"] != "value_error":
+    if field in SILENT and field in model.model_fields and details["type"] != "value_error":
         return InvalidValue(field, SILENT[field])
-    if first["type"] == "extra_forbidden":
+    if details["type"] == "extra_forbidden":
         return InvalidValue(field, f"there is no such field{did_you_mean(field, model.model_fields)}")
-    value = first["input"]
-    return InvalidValue(field, _problem(first), value if isinstance(value, int | float) else None)
+    value = details["input"]
+    return InvalidValue(field, _problem(details), value if isinstance(value, int | float) else None)
 
 
 def _problem(error: Mapping[str, Any]) -> str:
     if error["type"] == "literal_error":
         return f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
     message = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    value, limits = error["input"], error.get("ctx", {})
+    value = error["input"]
+    limits = error.get("ctx", {})
     # Whoever writes 95 for a share means percent.
-    share = 1 in (limits.get("lt"), limits.get("le")) and isinstance(value, int | float) and 1 < value <= 100
-    return f"{message}; {value:g} % is {value / 100:g}" if share and value >= 2 else message
+    is_share = 1 in (limits.get("lt"), limits.get("le"))
+    if is_share and isinstance(value, int | float) and 2 <= value <= 100:
+        message += f"; {value:g} % is {value / 100:g}"
+    return message

@@ -201,14 +201,15 @@ def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) 
     Args:
         cache: the cache for embeddings; None for no cache.
 
+    >>> from answerkey.metrics_core.embeddings.encoder import Encoded
     >>> class Lengths:
     ...     name, revision, max_pieces, batch_size = "lengths", "1", 512, 64
     ...     def pieces(self, text):
     ...         return text.split()
     ...     def encode(self, texts):
     ...         return Encoded(np.array([[len(text), 1] for text in texts], np.float32))
-    >>> found = embed(Lengths(), ["Paris", "Rome"], cache=None)
-    >>> found.by_text["Paris"].vector.tolist()
+    >>> embeddings = embed(Lengths(), ["Paris", "Rome"], cache=None)
+    >>> embeddings.by_text["Paris"].vector.tolist()
     [5.0, 1.0]
     """
     result = Embeddings()
