@@ -229,15 +229,24 @@ class _Sample:
 
 def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
     """The estimate from the labels alone, or with the scores if that has a clearly narrower interval."""
-    # The labels alone; where they were drawn with several probabilities, their plain mean is no estimate
     n_labelled = int(sample.labelled.sum())
     n_unlabelled = len(sample.labelled) - n_labelled
     correct = _corrected if sample.low < 0 else _weighted
-    weight = 0.0
-    if sample.chances is None or not n_unlabelled:
-        estimate = _labels_only(sample, level)
-    else:
+
+    # The mean of the labels, with the interval of reports and comparisons; where they were drawn with several
+    # probabilities, their plain mean is no estimate
+    labels = sample.truth[sample.labelled]
+    codes = None if sample.codes is None else sample.codes[sample.labelled]
+    if sample.chances is not None and n_unlabelled:
         estimate = correct(sample, 0.0, level)
+    elif sample.low < 0:
+        bounds = change_range(labels, codes)
+        interval = difference_interval(labels, codes, binary=sample.binary, bounds=bounds, level=level)
+        estimate = Estimate(mean(labels), interval)
+    elif sample.binary:
+        estimate = Estimate(mean(labels), proportion_interval(labels, codes, level))
+    else:
+        estimate = Estimate(mean(labels), mean_interval(labels, codes, level=level))
 
     # The slope of a regression of labels on scores. Both moments are from the labelled rows: their errors cancel, so
     # the ratio is more precise than with all scores.
@@ -245,8 +254,9 @@ def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
     slope = 0.0
     if n_unlabelled and standard_deviation(scores):
         odds = None if sample.chances is None else 1 / sample.chances[sample.labelled]
-        covariance = np.cov(sample.truth[sample.labelled], scores, aweights=odds)
+        covariance = np.cov(labels, scores, aweights=odds)
         slope = min(1.0, max(0.0, float(covariance[0, 1] / covariance[1, 1])))
+    weight = 0.0
     if slope and estimate.interval:
         joint = correct(sample, slope, level)
         width = estimate.interval.high - estimate.interval.low
@@ -254,20 +264,6 @@ def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
             estimate = joint
             weight = slope * n_unlabelled / len(sample.labelled)
     return PredictionPowered(*estimate, weight, labelled=n_labelled, unlabelled=n_unlabelled)
-
-
-def _labels_only(sample: _Sample, level: float) -> Estimate:
-    """The mean of the labels, with the interval of reports and comparisons."""
-    labels = sample.truth[sample.labelled]
-    codes = None if sample.codes is None else sample.codes[sample.labelled]
-    if sample.low < 0:
-        bounds = change_range(labels, codes)
-        interval = difference_interval(labels, codes, binary=sample.binary, bounds=bounds, level=level)
-    elif sample.binary:
-        interval = proportion_interval(labels, codes, level)
-    else:
-        interval = mean_interval(labels, codes, level=level)
-    return Estimate(mean(labels), interval)
 
 
 def _corrected(sample: _Sample, slope: float, level: float) -> Estimate:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from answerkey.metrics_core.decide.bounded_mean import ENOUGH, Floats
+from answerkey.metrics_core.decide.bounded_mean import ENOUGH
 from answerkey.metrics_core.decide.clustered import Mask, mean, mean_interval
 from answerkey.metrics_core.decide.evidence import (
     OFFLINE_ALONE,
@@ -224,10 +224,21 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
     members = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     scores: dict[tuple[str, str], PairedScores | Missing] = {}
     for name, slice_ in policy.needs:
-        field_labels = labels if is_checked(policy, name, bases[name]) else None
-        scores[name, slice_] = _scores_on_slice(
-            samples, fields[name], slice_, members=members, labels=field_labels, drawing=drawing
-        )
+        field = fields[name]
+        if isinstance(field, Missing):
+            scores[name, slice_] = field
+        elif slice_ not in members:
+            hint = did_you_mean(slice_, members) or "; evaluate with --slice, or with samples that have slices"
+            scores[name, slice_] = Missing(f"the two reports have no slice {slice_} in common{hint}")
+        else:
+            # The old release says what belongs to a slice, as far as it has the sample
+            in_old, in_new = members[slice_]
+            scores[name, slice_] = field.scores(
+                np.where(samples.in_old, in_old, in_new),
+                labels if is_checked(policy, name, bases[name]) else None,
+                drawing.draw if drawing else None,
+                asked=drawing.asked if drawing else None,
+            )
 
     # People decide where they labelled enough: for the field that a queue was drawn for, and for judges
     primary = policy.primary.field
@@ -387,34 +398,6 @@ def _field(samples: PairedSamples, name: str) -> PairedField | Missing:
         columns = replace(columns, old=-columns.old, new=-columns.new)
         low, high = sorted((-low, -high))
     return PairedField.of(columns, samples.unscored(name), samples.changed_for(metric), low=low, high=high)
-
-
-def _scores_on_slice(
-    samples: PairedSamples,
-    field: PairedField | Missing,
-    slice_: str,
-    *,
-    members: Mapping[str, tuple[Mask, Mask]],
-    labels: tuple[Floats, Floats] | None,
-    drawing: DrawnLabels | None,
-) -> PairedScores | Missing:
-    """Return the scores of a field on a slice.
-
-    Args:
-        members: by slice, the samples that belong to it by the data of the old and of the new release.
-        labels: of both releases, if they are about what the field measures; `drawing`: their queue, if any.
-    """
-    if isinstance(field, Missing):
-        return field
-    if slice_ not in members:
-        hint = did_you_mean(slice_, members) or "; evaluate with --slice, or with samples that have slices"
-        return Missing(f"the two reports have no slice {slice_} in common{hint}")
-    # The old release says what belongs to a slice, as far as it has the sample
-    in_old, in_new = members[slice_]
-    is_member = np.where(samples.in_old, in_old, in_new)
-    if drawing is None:
-        return field.scores(is_member, labels)
-    return field.scores(is_member, labels, drawing.draw, asked=drawing.asked)
 
 
 # Counts of right answers alone: `47/50`, or `41/50` and `47/50`

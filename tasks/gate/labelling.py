@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
@@ -127,10 +127,17 @@ class LabellingSession:
                 raise UserError(f"label: each answer on the screen is one of {', '.join(VERDICTS)}")
             rows = [NewLabel(key, annotator, verdict) for key, verdict in verdicts.items()]  # type: ignore[arg-type]
             add_labels(self.home, rows, self.queue.id, adjudicates=settles)
-            self._questions[position] = [
-                self._with_label(answer, annotator, verdicts.get(answer.sample_key), settles)
-                for answer in self._questions[position]
-            ]
+            for index, answer in enumerate(self._questions[position]):
+                verdict = verdicts.get(answer.sample_key)
+                if verdict is None:
+                    continue
+                labels = {**answer.labels, annotator: verdict}
+                agreed = len(labels) >= self.queue.annotators and len(set(labels.values())) == 1
+                if settles:
+                    answer_now = replace(answer, verdict=verdict, complete=True)
+                else:
+                    answer_now = replace(answer, labels=labels, verdict=verdict if agreed else None, complete=agreed)
+                self._questions[position][index] = answer_now
             # The last label before an analysis brings the analysis
             if self._n_complete() == len(self._questions):
                 self._load()
@@ -198,25 +205,26 @@ class LabellingSession:
                 fresh.append(answer)
         return (fresh, False) if fresh else (differing, bool(differing))
 
-    def _with_label(self, answer: QueuedAnswer, annotator: str, verdict: str | None, settles: bool) -> QueuedAnswer:
-        """Return an answer with a label that was just kept; the same answer without one."""
-        if verdict is None:
-            return answer
-        if settles:
-            return replace(answer, verdict=verdict, complete=True)
-        labels = {**answer.labels, annotator: verdict}
-        agreed = len(labels) >= self.queue.annotators and len(set(labels.values())) == 1
-        return replace(answer, labels=labels, verdict=verdict if agreed else None, complete=agreed)
-
     def _n_complete(self) -> int:
         """Return the number of questions of which all answers have their labels."""
         return sum(all(map(attrgetter("complete"), answers)) for answers in self._questions.values())
 
     def _common(self, kind: str) -> dict[str, Any]:
         """Return what every page shows: how far the queue is, and what the newest analysis found."""
+        # How well the first two people agree, as part of a sentence
         agreement_text = ""
-        if self.queue.annotators > 1:
-            agreement_text = _agreement_text(chain.from_iterable(self._questions.values()))
+        answers = chain.from_iterable(self._questions.values())
+        pairs = [tuple(answer.labels.values())[:2] for answer in answers if len(answer.labels) > 1]
+        judged_pairs = [pair for pair in pairs if "cannot tell" not in pair]
+        if self.queue.annotators > 1 and judged_pairs:
+            n_equal = sum(verdict == other_verdict for verdict, other_verdict in judged_pairs)
+            agreement_text = f"{n_equal:,} of {len(judged_pairs):,} answers were called the same by two people"
+            kappa = agreement(
+                [verdict == "right" for verdict, _ in judged_pairs],
+                [other_verdict == "right" for _, other_verdict in judged_pairs],
+            ).kappa
+            if kappa:
+                agreement_text += f", kappa {kappa.value:.2f}"
         verdict = self.verdict.verdict if self.verdict else None
         rule = verdict.rules[0] if verdict else None
         return {
@@ -234,20 +242,6 @@ class LabellingSession:
             "more": _rounded_up(self.needed - self.n_done) if self.needed else None,
             "agreement": agreement_text,
         }
-
-
-def _agreement_text(answers: Iterable[QueuedAnswer]) -> str:
-    """Say how well the first two people agree on answers, as part of a sentence; empty where there are none."""
-    pairs = [tuple(answer.labels.values())[:2] for answer in answers if len(answer.labels) > 1]
-    judged_pairs = [pair for pair in pairs if "cannot tell" not in pair]
-    if not judged_pairs:
-        return ""
-    n_equal = sum(verdict == other_verdict for verdict, other_verdict in judged_pairs)
-    kappa = agreement(
-        [verdict == "right" for verdict, _ in judged_pairs], [verdict == "right" for _, verdict in judged_pairs]
-    ).kappa
-    kappa_text = f", kappa {kappa.value:.2f}" if kappa else ""
-    return f"{n_equal:,} of {len(judged_pairs):,} answers were called the same by two people{kappa_text}"
 
 
 def _rounded_up(n: int) -> int:

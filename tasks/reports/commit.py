@@ -223,12 +223,25 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
     Raises:
         LedgerError: the ledger in `home` cannot be read.
     """
+    import pyarrow.parquet as pq
+
     if not ledger_exists(home.ledger):
         return None
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
-        if not _gather_keys(connection, home, parts):
+        # Every request in the parts. A part that is gone was brought in by another run on the same rows
+        connection.execute("CREATE TABLE keys (request_key VARCHAR)")
+        for part in parts:
+            with suppress(FileNotFoundError), home.store.read(part) as source, pq.ParquetFile(source) as file:
+                for group in range(file.num_row_groups):
+                    requests = file.read_row_group(group, columns=["requests"])
+                    connection.register("requests", requests)
+                    connection.execute("INSERT INTO keys SELECT unnest(requests) FROM requests")
+                    connection.unregister("requests")
+        if not connection.execute("FROM keys LIMIT 1").fetchone():
             return None
+
+        # Their calls, a few at a time
         ledger = open_ledger(home.ledger)
         try:
             keys = connection.execute("SELECT DISTINCT request_key FROM keys")
@@ -237,23 +250,6 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
             return _write_calls(out / "judge_calls.parquet", calls)
         finally:
             ledger.close()
-
-
-def _gather_keys(connection: duckdb.DuckDBPyConnection, home: Home, parts: Sequence[str]) -> int:
-    """Fill the table `keys` with every request in the parts; return how many there are, repeated ones included."""
-    import pyarrow.parquet as pq
-
-    connection.execute("CREATE TABLE keys (request_key VARCHAR)")
-    for part in parts:
-        # A part that is gone was brought in by another run on the same rows
-        with suppress(FileNotFoundError), home.store.read(part) as source, pq.ParquetFile(source) as file:
-            for group in range(file.num_row_groups):
-                requests = file.read_row_group(group, columns=["requests"])
-                connection.register("requests", requests)
-                connection.execute("INSERT INTO keys SELECT unnest(requests) FROM requests")
-                connection.unregister("requests")
-    [(count,)] = connection.execute("SELECT count(*) FROM keys").fetchall()
-    return int(count)
 
 
 def _write_calls(file: Path, calls: Iterator[tuple[Any, ...]]) -> str:
