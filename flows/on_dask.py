@@ -67,6 +67,8 @@ def _out_of_reach(runner: str, server: str, home: Home) -> str:
     'cannot reach the Prefect server at 127.0.0.1:4200; set PREFECT_API_URL to an address that they can reach'
     >>> _out_of_reach("tcp://10.0.0.5:8786", "http://10.0.0.1:4200/api", Home.parse("work"))
     'need a home in a bucket, s3://BUCKET/PREFIX'
+    >>> _out_of_reach("tcp://[::1]:8786", "http://127.0.0.1:4200/api", Home.parse("work"))
+    ''
     """
     if _is_loopback(urlsplit(runner).hostname):
         return ""

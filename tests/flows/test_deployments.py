@@ -6,11 +6,9 @@ import os
 import re
 import signal
 import subprocess
-import urllib.error
 from contextlib import ExitStack
 
 import pytest
-import yaml
 from prefect.logging.handlers import APILogWorker
 
 from answerkey.metrics_core.registry import DEFAULT_METRICS
@@ -115,19 +113,6 @@ def questions(n, release="gpt-5"):
         }
         for i in range(n)
     ]  # fmt: skip
-
-
-def test_the_forms_are_for_people(deployed):
-    listed = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    for name in (one["name"] for one in listed):
-        deployment = deployed.deployment(name)
-        assert deployment["description"]
-        assert "answerkey" in deployment["tags"]
-        assert deployment["parameters"]["home"] == str(deployed.home)
-    # What is no place for a key is never stored.
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        deployed.start("evaluate", {"judging": {"key_from": KEY}})
-    assert caught.value.code in (409, 422)
 
 
 def test_deploying_again_brings_up_to_date_and_doubles_nothing(deployed):

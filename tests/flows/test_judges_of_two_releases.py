@@ -190,10 +190,10 @@ def test_a_judge_that_changed_under_its_name_between_two_releases_is_no_pass(bar
         answers = [row | {"answer": f"{row['answer']}{ending}"} for row in rows(release, **kinds)]
         file = jsonl(tmp_path / f"{release}.jsonl", answers)
         asked = ("--judge", f"openai/{name}@{server.url}", "--dataset", "d", "--metrics", "meaning_match")
-        return words(bare_cli("evaluate", file, *asked, "--home", home, code=0))
+        return words(bare_cli("evaluate", file, *asked, code=0))
 
     def gated(old, new):
-        result = bare_cli("gate", old, new, "--primary", FIELD, "--margin", "0.03", "--home", home)
+        result = bare_cli("gate", old, new, "--primary", FIELD, "--margin", "0.03")
         return result.stdout.split()[0], words(result)
 
     said = "another model may answer under its name"
@@ -204,7 +204,7 @@ def test_a_judge_that_changed_under_its_name_between_two_releases_is_no_pass(bar
         assert said in evaluate("fb", right=50, sure=25)
         outcome, text = gated("fa", "fb")
         assert (outcome, changed in text) == ("INCOMPLETE", True), text
-        assert changed in words(bare_cli("compare", "fa", "fb", "--home", home))
+        assert changed in words(bare_cli("compare", "fa", "fb"))
         # Answers that were all judged by what it is now
         evaluate("fc", ending=" So it is.", right=50, sure=25)
         evaluate("fd", ending=" So it is.", right=40, sure=35)
@@ -226,7 +226,7 @@ def test_a_call_that_a_cascade_saved_is_counted_once(bare_cli, tmp_path, home):
         judge = ("--judge", f"openai/a@{server.url}", "--cascade", "0.1", "--metrics", "meaning_match", *UNTESTED)
 
         def calls_saved(rows):
-            result = bare_cli("evaluate", jsonl(tmp_path / "towns.jsonl", rows), *judge, "--home", home, code=0)
+            result = bare_cli("evaluate", jsonl(tmp_path / "towns.jsonl", rows), *judge, code=0)
             return int(re.search(r"(\d+) calls saved: the offline judge decided", words(result))[1])
 
         saved = calls_saved([*both, both[-1] | {"id": "again"}])

@@ -9,8 +9,7 @@ import sys
 import pytest
 from distributed import Client
 
-from answerkey.flows.on_dask import StopSign, _out_of_reach
-from answerkey.tasks.warehouse.home import Home
+from answerkey.flows.on_dask import StopSign
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, started_on
 from tests.judge_server import JudgeServer, agreeable
@@ -145,18 +144,3 @@ def test_a_scheduler_that_cannot_score_is_refused_before_anything_is_loaded(
     assert "workers on other machines cannot reach the Prefect server at 127.0.0.1:" in said["tcp://10.1.2.3:1"]
     assert "workers report to a Prefect server, and none takes part" in without_server
     assert not list(home.rglob("*.duckdb"))
-
-
-@pytest.mark.parametrize(
-    ("runner", "server", "problem"),
-    [
-        ("tcp://localhost:8786", "http://localhost:4200/api", ""),
-        ("tcp://[::1]:8786", "http://127.0.0.1:4200/api", ""),
-        ("tcp://dask:8786", "http://localhost:4200/api", "cannot reach the Prefect server at localhost:4200; set"),
-        ("tcp://10.0.0.5:8786", "https://prefect.example/api", "need a home in a bucket, s3://BUCKET/PREFIX"),
-    ],
-)
-def test_what_workers_on_other_machines_cannot_reach(runner, server, problem, tmp_path):
-    said = _out_of_reach(runner, server, Home(tmp_path))
-
-    assert said.startswith(problem) and bool(said) is bool(problem)

@@ -51,7 +51,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
         result = cli(
             "evaluate", answers(tmp_path), "--metrics", f"contains,{rubric}", "--judge", "openai/m", "--judge-base",
             server.url, "--map", "label=label", "--baseline", "old", "--policy",
-            "{primary: manners.polite, margin: 0.05}", "--home", home, page=True,
+            "{primary: manners.polite, margin: 0.05}", page=True,
         )  # fmt: skip
         asked = server.n_requests
     assert result.returncode == 1, result.stdout + result.stderr  # the verdict of the gate
@@ -66,11 +66,11 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     assert "The answer is polite." in page.read_text(encoding="utf-8")
     # All of this goes on without the file.
     rubric.unlink()
-    bare_cli("calibrate", "manners.polite", "--json", "--home", home, code=0)
+    bare_cli("calibrate", "manners.polite", "--json", code=0)
     assert query(home, "SELECT DISTINCT kappa FROM calibrations WHERE release IS NULL") == [(1.0,)]
-    gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05", "--home", home)
+    gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05")
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
-    gone = bare_cli("evaluate", answers(tmp_path), "--metrics", rubric, "--judge", "openai/m", "--home", home)
+    gone = bare_cli("evaluate", answers(tmp_path), "--metrics", rubric, "--judge", "openai/m")
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 
@@ -128,7 +128,7 @@ def test_a_rubric_learns_examples_from_labels(
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
     with JudgeServer(learning_brain) as mind:
-        judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
+        judge = ("--judge", "openai/m", "--judge-base", mind.url)
         cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge, code=0)
         asked = ("calibrate", "manners.polite", "--rubric", rubric, "--learn", "2", "--out", better)
         paid = mind.n_requests

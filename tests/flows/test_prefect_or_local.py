@@ -51,7 +51,7 @@ def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers,
     for name, address in (("with", server), ("without", "")):
         home = tmp_path / name
         done = bare_cli(
-            "evaluate", answers, "--metrics", "exact_match,contains,rouge_l", "--baseline", "old", "--home", home,
+            "evaluate", answers, "--metrics", "exact_match,contains,rouge_l", "--baseline", "old",
             PREFECT_API_URL=address, code=0,
         )  # fmt: skip
         lines = [line for line in done.stderr.splitlines() if not line.startswith("data docs:")]

@@ -92,10 +92,10 @@ def _what_the_ui_shows(home, ask, mean):
 
 
 def _history(cli, home):
-    lines = cli("history", "--rule", "words", "--by", "week", "--home", home).stdout.splitlines()
+    lines = cli("history", "--rule", "words", "--by", "week").stdout.splitlines()
     assert lines[0] == "token_overlap.recall of words by week"
     assert [line.split()[0] for line in lines if line.strip().startswith("2026")] == ["2026-10-26"]
-    found = json.loads(cli("history", "recall", "--rule", "words", "--home", home, "--json").stdout)
+    found = json.loads(cli("history", "recall", "--rule", "words", "--json").stdout)
     [day] = found["words"]["token_overlap.recall"]
     assert (day["start"], day["n_scored"], day["n_total"], day["methods"]) == ("2026-11-01", 41, 41, 1)
 

@@ -19,7 +19,7 @@ from tests.tasks.publish.site_help import made_home
 @pytest.mark.real
 def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
     home = made_home(tmp_path)
-    done = bare_cli("view", "--to", tmp_path / "site", "--home", home)
+    done = bare_cli("view", "--to", tmp_path / "site")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"4 files in {tmp_path}/site; open {tmp_path}/site/index.html\n"
     written = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
@@ -45,7 +45,7 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     for own in (site / "robots.txt", site / "faq" / "notes.html", outside):
         own.parent.mkdir(exist_ok=True)
         own.write_text("mine", encoding="utf-8")
-    assert bare_cli("view", "--to", site, "--home", home).returncode == 0
+    assert bare_cli("view", "--to", site).returncode == 0
     pages = set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines())
     assert pages == set(Site(home).names())
     # As if the home had had other pages, and somebody had written paths into the list that lead elsewhere.
@@ -57,7 +57,7 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     elsewhere = ["../kept.html", str(outside), "away/kept.html", "a\0b", ""]
     listed = [*pages, "old/deep/gone-v1.html", "faq/gone-v1.html", *elsewhere]
     (site / ".answerkey-pages").write_text("\n".join(listed), encoding="utf-8")
-    done = bare_cli("view", "--to", site, "--home", home)
+    done = bare_cli("view", "--to", site)
     assert done.stdout == f"{len(pages)} files in {site}; open {site}/index.html\n"
     there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     assert there >= pages | {"robots.txt", "faq/notes.html"}

@@ -363,20 +363,6 @@ def test_a_request_that_is_too_long_does_not_change_how_the_others_are_asked(jud
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("concurrency", "calls"), [(1, 8), (24, 240)])
-def test_concurrency_is_reached_and_not_exceeded(concurrency, calls, judge_server):
-    def more_to_come(server):
-        # The limit starts at 2, is 16 after the first answer, and grows by one with each other.
-        limit = 15 + server.answered if server.answered else 2
-        return server.held < min(concurrency, limit, calls - server.answered)
-
-    server = judge_server(every_third_match, holds=more_to_come)
-    # So much time that each answer is quick.
-    assert_right(ask(samples(calls), options(server, concurrency=concurrency, timeout_s=1e4, deadline_s=1e4)))
-    assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
-
-
-@pytest.mark.nightly
 def test_a_server_with_little_capacity_is_detected(judge_server, tmp_path):
     def not_yet_refused(server):
         # The first answer says that there may be room for more.

@@ -293,13 +293,6 @@ asyncio.run(work())
 """
 
 
-@pytest.mark.nightly
-def test_calls_on_several_event_loops_print_nothing(judge_server):
-    server = judge_server(lambda _: Reply("yes"))
-    done = finished([sys.executable, "-c", CALLS, server.url])
-    assert (done.returncode, done.stdout, done.stderr, server.n_requests) == (0, "", "", 10)
-
-
 IMPORT = """
 import json, logging, os, socket, sys
 

@@ -1,7 +1,6 @@
 """Suites of users: what a file may hold, what its expectations find, and what happens to the rows."""
 
 import json
-import sys
 
 import pytest
 
@@ -10,7 +9,6 @@ from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.warehouse.home import Home
-from tests.kit.processes import finished
 from tests.tasks.staging_help import jsonl, refusal, run
 from tests.tasks.validate.validating_help import APOLOGY, expecting, rows, validated
 
@@ -233,9 +231,3 @@ print(module.alt.Chart is altair.Chart, f"{scipy.stats.norm.cdf(0):.1f}")
 """
 """What charts and distributions need is imported by the one expectation that measures a distance of distributions: of
 3 in 4 from 1 in 2 it is .75 ln 1.5 + .25 ln .5 = .1308. Both modules are those of everybody then."""
-
-
-@pytest.mark.nightly
-def test_charts_and_distributions_are_imported_by_what_needs_them():
-    done = finished([sys.executable, "-c", IMPORTS], check=True)
-    assert done.stdout.splitlines() == ["at first", "True 0.0000", "False 0.1308", "True 0.5"]

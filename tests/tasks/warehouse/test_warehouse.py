@@ -195,24 +195,6 @@ def test_the_public_columns(home, table):
     assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
 
 
-@pytest.mark.nightly
-def test_sessions_draw_no_progress_bar(tmp_path):
-    code = """
-import duckdb
-from pathlib import Path
-from answerkey.tasks.warehouse.warehouse import WarehouseFile, scratch
-
-setting = "SELECT current_setting('enable_progress_bar')"
-with WarehouseFile(Path()).writing() as connection:
-    print(connection.execute(setting).fetchall())
-for connection in (scratch(Path()), duckdb.connect()):
-    print(connection.execute(setting).fetchall())
-"""
-    # DuckDB itself draws one where Python runs no script, as in notebooks.
-    done = finished([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    assert done.stdout.splitlines() == ["[(False,)]", "[(False,)]", "[(True,)]"]
-
-
 def test_a_session_within_another_shares_the_file_that_it_has_open(home):
     with home.warehouse.reading() as outer, home.warehouse.reading() as inner:
         outer.execute("CREATE TABLE memory.note AS SELECT 1")
