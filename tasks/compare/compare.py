@@ -278,7 +278,7 @@ def _compare_field(
                 scores.old[common], scores.new[common], samples.codes(common), span=range_, n_tests=n_tests,
                 slice_=slice_,
             )  # fmt: skip
-        row = field_comparison(metric, field, slice_, difference, about=counts, family=family)
+        row = field_comparison(metric, field, slice_, difference, counts=counts, family=family)
         row = replace(row, lower_is_better=lower_is_better)
 
         # A release that seems better is held to the lowest score on the samples that it did not answer
