@@ -113,6 +113,7 @@ def test_a_start_and_an_end_are_passed_on():
     assert asyncio.run(_ask("lifespan", [])) == "passed on"
 
 
+@pytest.mark.real
 def test_a_server_for_a_team_has_the_names_that_it_is_given(monkeypatch):
     started = {}
     monkeypatch.setattr("uvicorn.run", lambda app, **options: started.update(options, app=app))
