@@ -268,7 +268,9 @@ RUNNER_PATTERN = r"^(tcp://[\w.:\[\]-]+:[0-9]{1,5})?$"
 class Scoring(_MetricOptions):
     """How to score: the metrics, their options as the metrics declare them, and which rows."""
 
-    model_config = ConfigDict(json_schema_extra=show_fields("metrics", "own_metrics", "threshold", "only_failed"))
+    model_config = ConfigDict(
+        json_schema_extra=show_fields("metrics", "own_metrics", "threshold", "only_failed", "runner")
+    )
 
     only_failed: bool = Field(
         False,
