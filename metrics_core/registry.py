@@ -23,8 +23,7 @@ from answerkey.metrics_core.judges import rubric
 from answerkey.metrics_core.judges.judge_metric import ModelMetric
 from answerkey.metrics_core.metric import Metric, metric
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
-from answerkey.metrics_core.metrics.bleu import Bleu
-from answerkey.metrics_core.metrics.chrf import Chrf
+from answerkey.metrics_core.metrics.bleu import Bleu, Chrf
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.metrics.preference import Preference

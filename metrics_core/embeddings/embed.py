@@ -216,6 +216,7 @@ def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) 
     ordered = sorted(set(texts), key=lambda text: (len(text), text))
     if cache is not None:
         result.by_text.update(cache.get(encoder, ordered))
+    # What the cache does not have is cut into chunks that the model can read
     chunked: dict[str, list[Chunk]] = {}
     for text in ordered:
         if text not in result.by_text:
@@ -272,6 +273,7 @@ def _encode_batch(encoder: Encoder, chunked: Mapping[str, Sequence[Chunk]], resu
             concerns_all = error.for_all
         if len(texts) == 1 or concerns_all:
             return dict.fromkeys(texts, failure)
+        # One text of the batch may be the cause, so its halves are tried
         middle = len(texts) // 2
         embeddings: dict[str, Embedding] = {}
         for half in (texts[:middle], texts[middle:]):

@@ -1,4 +1,9 @@
-"""BLEU (Papineni et al. 2002) by sacreBLEU (Post 2018), for single answers and whole releases."""
+"""BLEU (Papineni et al. 2002) and chrF (Popovic 2015) by sacreBLEU (Post 2018).
+
+This module provides:
+- Bleu, Chrf: metrics of single answers
+- corpus_bleu: BLEU of whole releases, from the statistics of their answers
+"""
 
 from __future__ import annotations
 
@@ -56,6 +61,33 @@ class Bleu(LexicalMetric):
         )
         stats = [score.sys_len, score.ref_len, *score.counts, *score.totals]
         return Scored({"bleu": 1.0 if is_identical else min(1.0, score.score / 100)}, details={"stats": stats})
+
+
+@dataclass(frozen=True)
+class Chrf(LexicalMetric):
+    """Character n-gram F2 of the answer with its best reference, from 0 to 1.
+
+    >>> from answerkey import Sample
+    >>> Chrf().measure([Sample("1", "Paris", ["paris"])])[0].values
+    {'chrf': 1.0}
+    """
+
+    name = "chrf"
+    summary = "sacreBLEU's chrF on characters, for languages where words inflect"
+    fields = (Field("chrf", "character n-gram F2"),)
+    method = f"norm:{NORMAL_FORM_ID}|nc:6|beta:2|refs:best"
+
+    def compare(self, answer: str, references: References) -> Scored:
+        """Compute chrF of the normalised texts."""
+        score = _chrf().sentence_score(normalise(answer), [normal_reference(text) for _, text in references])
+        return Scored({"chrf": min(1.0, score.score / 100)})
+
+
+@cache
+def _chrf() -> Any:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF()
 
 
 def sentence_bleu(answer: str, reference: str) -> float:
