@@ -101,8 +101,7 @@ def fan_out(
 
     # How many rows each metric has to score, and has scored
     started_at = time.monotonic()
-    logged_at = started_at
-    notified_at = started_at
+    logged_at = notified_at = started_at
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:

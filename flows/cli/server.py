@@ -142,14 +142,17 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
                 except (OSError, OverflowError) as error:
                     raise UserError(f"--port {own_port}: not available ({error}); choose another one") from error
         api = f"http://{_HOST}:{port}/api"
-        pages = f"http://{_HOST}:{port + 1}/"
         serving = home.local / SERVING
         serving.unlink(missing_ok=True)
 
         # The server first: the two others need it
         children = [
             Child("server", ["prefect_server", "--port", str(port)], partial(_answers, f"{api}/health")),
-            Child("pages", ["pages", home.address, "--port", str(port + 1)], partial(_answers, pages)),
+            Child(
+                "pages",
+                ["pages", home.address, "--port", str(port + 1)],
+                partial(_answers, f"http://{_HOST}:{port + 1}/"),
+            ),
             Child("flows", ["serving", home.address], serving.exists),
         ]
         for child in children:
@@ -345,10 +348,9 @@ def _write(home: Home, folder: Path) -> int:
         names = list(site.names())
         # What the last call has written there and may remove: nothing that a link, or an edited list, has elsewhere.
         # No page has a name that cannot be printed, and some of these no path can have
+        top = folder.resolve()
         with suppress(FileNotFoundError, UnicodeDecodeError):
-            listed = (folder / _LIST).read_text(encoding="utf-8").splitlines()
-            top = folder.resolve()
-            for name in listed:
+            for name in (folder / _LIST).read_text(encoding="utf-8").splitlines():
                 if name != _LIST and name.isprintable() and (top / name).parent.resolve().is_relative_to(top):
                     earlier_names.append(name)
         # Ahead, so that what a kill leaves behind is known as well.

@@ -72,7 +72,9 @@ class Lake:
             return version_of(connection) > 0
 
     @contextmanager
-    def writing(self, *, taken_in: Sequence[str] = (), removing: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    def writing(
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction behind the lock: committed at the end, rolled back on any error.
 
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next writer
@@ -80,15 +82,14 @@ class Lake:
 
         Raises:
             UserError: another version of answerkey made the tables; or the catalog or the bucket is not this home's.
-            Unreachable: PostgreSQL or the bucket does not answer for longer than `WAIT_FOR_OTHERS_S` seconds, or was
-                lost.
+            Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
         """
         import duckdb
 
-        self._opened()
-        with self._locked() as lock:
+        self._opened(wait_s)
+        with self._locked(wait_s) as lock:
             # Whoever comes first to an empty catalog makes its tables, which two at once cannot.
-            with self._cursor(self._opened() or self._open(make=True)) as connection:
+            with self._cursor(self._opened(wait_s) or self._open(make=True)) as connection:
                 connection.execute("BEGIN")
                 try:
                     version = version_of(connection)
@@ -117,7 +118,7 @@ class Lake:
 
         Raises:
             UserError: there is no warehouse yet, or another version of answerkey made it.
-            Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
+            Unreachable: as `writing`.
         """
         if (opened := self._opened(wait_s)) is None:
             raise nothing_here(self.address)
@@ -189,8 +190,8 @@ class Lake:
         return Maintained(merged, len(maintained["states"]), len(maintained["old"]) + len(maintained["orphans"]))
 
     @contextmanager
-    def _locked(self) -> Iterator[psycopg.Connection]:
-        connection = self._catalog()
+    def _locked(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[psycopg.Connection]:
+        connection = self._catalog(wait_s)
         try:
             # Another process is at work for as long as it takes; if its host is lost, the server's keepalives end it.
             with self._reached():

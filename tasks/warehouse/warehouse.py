@@ -73,7 +73,9 @@ class WarehouseFile:
         return self.file.exists()
 
     @contextmanager
-    def writing(self, *, taken_in: Sequence[str] = (), removing: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    def writing(
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed at the end, rolled back on any error.
 
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next session
@@ -82,10 +84,10 @@ class WarehouseFile:
 
         Raises:
             UserError: another version of answerkey made the tables, or another program has kept the file open for
-                longer than `WAIT_FOR_OTHERS_S` seconds.
+                longer than `wait_s` seconds.
         """
         ensure_folder(self.folder)
-        with self._locked(fcntl.LOCK_EX), self._connected() as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected(wait_s) as connection:
             # An error closes the connection, which rolls back
             connection.execute("BEGIN")
             if not version_of(connection):
