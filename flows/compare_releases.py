@@ -14,7 +14,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import compare, primary_field
 from answerkey.tasks.gate.gate import read_policy
-from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, promote
 from answerkey.tasks.notebook.score_files import add_scores
 from answerkey.tasks.publish.artifacts import publish_pair, publish_verdict, unversioned
 from answerkey.tasks.releases.register import keep_gate
@@ -83,6 +83,7 @@ def compare_releases(
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
             if rules and keep:
                 keep_gate(run.home, datasets[0], releases[0] if from_files else comparing.old, rules)
+                promote(run.home, gates[0])
             result = log_comparisons([pair])
             log_verdicts(run, gates)
             log_page(lambda: publish_pair_page(run.home, pair, gates, drawn=page))

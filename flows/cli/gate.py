@@ -188,9 +188,11 @@ def gate(  # noqa: PLR0912, PLR0913
             for file in files:
                 write(file, verdict, sides_home, took_s=took_s)
     if keep:
+        from answerkey.tasks.gate.verdicts import promote
         from answerkey.tasks.releases.register import keep_gate
 
         keep_gate(home, verdict.new.partition("/")[0], old, verdict.policy)
+        promote(home, verdict)
     if as_json:
         print_json(verdict.as_dict())
     else:

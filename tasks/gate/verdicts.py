@@ -93,6 +93,13 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
         warehouse.execute(_SQL["promote"], {name: columns[name] for name in ("old", "new", "policy", "outcome")})
 
 
+def promote(home: Home, gated: ReleaseVerdict) -> None:
+    """Make the release of a PASS the baseline of the gate that was kept after it, where the policy says so."""
+    passed = {"old": gated.old, "new": gated.new, "outcome": gated.verdict.outcome}
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(_SQL["promote"], {**passed, "policy": json.dumps(gated.policy.as_dict())})
+
+
 def anchor_of(home: Home, gated: ReleaseVerdict) -> str:
     """Return the anchor of the gate that has decided, if it is kept, and has another baseline by now; else empty."""
     gate = {"old": gated.old, "new": gated.new, "policy": json.dumps(gated.policy.as_dict())}

@@ -13,11 +13,11 @@ from answerkey.metrics_core.sample import Sample
 
 @dataclass(frozen=True)
 class Held(Contains):
-    """Waits as long as the file is there that `HELD` names in the environment, with its process in it."""
+    """Waits as long as the file is there that `HELD` names in the environment, and writes its process beside it."""
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         held = Path(os.environ["HELD"])
+        held.with_suffix(".pid").write_text(str(os.getpid()))
         while held.exists():
-            held.with_suffix(".pid").write_text(str(os.getpid()))
             time.sleep(0.05)
         return super().measure(samples)

@@ -39,7 +39,6 @@ def start_dask(tmp_path):
             preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
         )  # fmt: skip
         started.append(process)
-        return process
 
     yield start
     for process in started:
@@ -52,25 +51,26 @@ def scheduler(start_dask, tmp_path):
     """The address of a scheduler without workers."""
     file = tmp_path / "scheduler.json"
     start_dask("scheduler", "--port", "0", "--scheduler-file", file)
-    wait_until(file.exists, "a scheduler")
-    return wait_until(lambda: json.loads(file.read_text() or "{}").get("address"), "the address of the scheduler")
+    wait_until(lambda: file.exists() and file.read_text(), "a scheduler")
+    return json.loads(file.read_text())["address"]
 
 
 @pytest.mark.real
 def test_a_worker_that_is_killed_loses_no_row_and_scores_are_those_of_one_machine(
-    cli, server, bare_cli, start_dask, scheduler, tmp_path, home, monkeypatch
+    server, bare_cli, start_dask, scheduler, tmp_path, home, monkeypatch
 ):
     file = jsonl(tmp_path / "answers.jsonl", ROWS)
     held = tmp_path / "held"
     monkeypatch.setenv("HELD", str(held))
     bare_cli("evaluate", file, "--metrics", METRICS, "--home", tmp_path / "here", "--no-page", code=0)
+    at_work = held.with_suffix(".pid")
+    at_work.write_text("")
     held.touch()
     for number in range(2):
         start_dask("worker", scheduler, "--no-nanny", "--local-directory", tmp_path / f"worker-{number}")
 
     run = started_on(server, "evaluate", file, "--metrics", METRICS, "--no-page", *on(scheduler))
-    at_work = held.with_suffix(".pid")
-    wait_until(lambda: run.poll() is not None or at_work.exists(), "a shard on a worker")
+    wait_until(lambda: run.poll() is not None or at_work.read_text(), "a shard on a worker")
     assert run.poll() is None, run.communicate()
     os.kill(int(at_work.read_text()), signal.SIGKILL)
     held.unlink()
@@ -119,11 +119,11 @@ def test_a_run_that_is_ended_goes_on_with_no_reply_paid_twice(cli, server, start
         run.terminate()
         _, said = run.communicate()
         n_after_the_end = judge.n_requests
-        done = cli(*asked, code=0, **key)
+        cli(*asked, code=0, **key)
 
-    assert run.returncode not in (0, None), said
+    assert run.returncode, said
     assert n_after_the_end < n_rows, "the run was over before it was ended"
-    assert judge.n_requests == n_rows, done.stdout
+    assert judge.n_requests == n_rows
 
 
 @pytest.mark.real

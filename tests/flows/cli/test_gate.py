@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import LENIENT, answer, release, releases
 from tests.tasks.gating_help import Made, warehouse
-from tests.tasks.staging_help import Row, jsonl, run
+from tests.tasks.staging_help import Row, jsonl, query, run
 
 FIELD = "label.correct"
 
@@ -290,3 +290,14 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     )
     bare_cli("gate", "gone", "new", *options, "--output", tmp_path / "none.html", code=4)
     assert "<title>Cannot be decided: new · d</title>" in (tmp_path / "none.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("policy", "kept"), [("last shipped", "/same/v1"), ("anchor", "old")])
+def test_what_passes_as_its_gate_is_kept_is_the_next_baseline_if_the_policy_says_so(bare_cli, tmp_path, policy, kept):
+    warehouse(tmp_path, [Made(name, {FIELD: {f"q{i}": 1.0 for i in range(500)}}) for name in ("old", "same")])
+    text = f"{{primary: {FIELD}, margin: 0.05, baseline: {policy}}}"
+
+    bare_cli("gate", "old", "same", "--policy", text, "--keep", "--home", tmp_path, code=0)
+
+    [(baseline,)] = query(tmp_path, "SELECT baseline FROM current_gates")
+    assert baseline.endswith(kept)
