@@ -17,9 +17,8 @@ from answerkey.flows.prefect_or_local import task
 from answerkey.flows.runs import Run
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.releases.export import stored_answers
 from answerkey.tasks.releases.provenance import generation_of
-from answerkey.tasks.releases.register import ADDRESS, registered_source, registration_named
+from answerkey.tasks.releases.register import ADDRESS, registration_named, stored_source
 from answerkey.tasks.reports.report import read_reports
 
 REPORT = "report:"
@@ -28,7 +27,7 @@ RERUN_OF = "rerun_of"
 
 _FORMS: Mapping[str, type[Form]] = {"data": Data, "scoring": Scoring, "judging": Judging, "limits": Limits}
 
-export_answers = task(stored_answers, name="export")
+export_answers = task(stored_source, name="export")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Answers:
 
 
 def find_answers(
-    run: Run, data: Data, scoring: Scoring, judging: Judging, limits: Limits, baseline: str, policy: str
+    run: Run, data: Data, scoring: Scoring, *, judging: Judging, limits: Limits, baseline: str, policy: str
 ) -> Answers:
     """Find the answers of a form, from the warehouse if it names a report or a registered release.
 
@@ -63,13 +62,12 @@ def find_answers(
     parameters: dict[str, Any] = {name: form.model_dump() for name, form in forms.items()}
     parameters |= {"baseline": baseline, "policy": policy}
     kind, _, name = data.answers.partition(":")
-    rerun_of: Mapping[str, Any] = {}
+    provenance: dict[str, Any] = {}
     if f"{kind}:" == REPORT:
         [report] = read_reports(run.home, [name])
-        source = export_answers(
-            run.home, report.dataset, report.dataset_version, report.release, report.answers_version, run.folder
-        )
-        generation, rerun_of = report.manifest.get("generation"), {RERUN_OF: name}
+        source = export_answers(run.home, report, run.folder)
+        provenance[RERUN_OF] = name
+        generation = report.manifest.get("generation")
 
         # The suite may be given as the text that was checked
         report_parameters = report.manifest["parameters"]
@@ -77,14 +75,18 @@ def find_answers(
         parameters["limits"]["expectations"] = report_parameters["limits"].get("expectations", "")
     elif f"{kind}:" == ADDRESS:
         registration = registration_named(run.home, name)
-        source, generation = registered_source(run.home, registration, run.folder), registration.generation
+        source = stored_source(run.home, registration, run.folder)
+        generation = registration.generation
         parameters["data"]["answers"] = registration.address
     else:
-        source, generation = data.source(), generation_of(data.answers)
+        source = data.source()
+        generation = generation_of(data.answers)
+    if generation:
+        provenance["generation"] = generation
 
     columns = tuple(dict.fromkeys((*source.columns, *scoring.columns)))
     source = replace(source, needs_references=scoring.needs_references, columns=columns)
-    return Answers(source, parameters, {**rerun_of, **({"generation": generation} if generation else {})})
+    return Answers(source, parameters, provenance)
 
 
 def command_line(parameters: Mapping[str, Any]) -> str:

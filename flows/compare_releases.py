@@ -7,10 +7,9 @@ from pathlib import Path
 
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.evaluate_release import announce_reports, decide, show_comparison
-from answerkey.flows.findings import how_it_ended, log_comparisons, log_page, log_verdicts
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import flow, task
-from answerkey.flows.runs import completed, form_of, log, started
+from answerkey.flows.runs import completed, form_of, how_it_ended, log, log_comparisons, log_page, log_verdicts, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import compare, primary_field
@@ -18,7 +17,7 @@ from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.notebook.score_files import add_scores
 from answerkey.tasks.publish.artifacts import publish_pair, publish_verdict, unversioned
-from answerkey.tasks.releases.kept_gate import keep_gate
+from answerkey.tasks.releases.register import keep_gate
 from answerkey.tasks.reports.report import datasets_of, pair_named
 
 load_scores = task(add_scores, name="load scores")
@@ -63,7 +62,7 @@ def compare_releases(
                 log.warning(doubt)
             old, new = (report.report_id for report in reports)
         elif comparing.new:
-            old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields)
+            old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields=fields)
         else:
             raise UserError(f"{comparing.old}: there is no such file, and for two reports or releases `new` is missing")
         datasets, releases = zip(*map(unversioned, (old, new)), strict=True)

@@ -137,17 +137,18 @@ def _signals() -> Iterator[None]:
         return
     handlers = {signal.SIGINT: _end, signal.SIGTERM: _end}
     # What was ignored from the start is to be ignored.
-    before = {
+    old_handlers = {
         number: signal.signal(number, handler)
         for number, handler in handlers.items()
         if signal.getsignal(number) not in (signal.SIG_IGN, None)
     }
-    say_ignored, sys.unraisablehook = sys.unraisablehook, _say_ignored
+    old_hook = sys.unraisablehook
+    sys.unraisablehook = _say_ignored
     try:
         yield
     finally:
-        sys.unraisablehook = say_ignored
-        for number, handler in before.items():
+        sys.unraisablehook = old_hook
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         _told_to_end.clear()
 

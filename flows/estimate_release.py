@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from answerkey.flows.answers import find_answers
 from answerkey.flows.evaluate_release import (
+    JUDGING,
+    LIMITS,
+    SCORING,
     check_validated,
     contract_of,
     estimate_calls,
@@ -12,10 +15,9 @@ from answerkey.flows.evaluate_release import (
     validate_answers,
     with_kept_gate,
 )
-from answerkey.flows.findings import log_validation
 from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import log, started
+from answerkey.flows.runs import log, log_validation, started
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.load.load import dataset_name
@@ -24,15 +26,13 @@ from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import not_counted, price
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
 
-_SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
-
 
 @flow(name="estimate-release", description="What the judges of an evaluation would be asked, and what that would cost.")
 def estimate_release(
     data: Data,
-    scoring: Scoring = _SCORING,
-    judging: Judging = _JUDGING,
-    limits: Limits = _LIMITS,
+    scoring: Scoring = SCORING,
+    judging: Judging = JUDGING,
+    limits: Limits = LIMITS,
     home: str = ".answerkey",
     baseline: str = "",
     policy: str = "",
@@ -49,7 +49,7 @@ def estimate_release(
         policy: What would have to hold for a release to ship.
     """
     with started(home) as run:
-        answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
+        answers = find_answers(run, data, scoring, judging=judging, limits=limits, baseline=baseline, policy=policy)
         baseline, policy = with_kept_gate(run.home, answers, baseline, policy)
         named_baseline = "" if baseline == NOTHING else baseline
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access, needs_key=False)
@@ -59,10 +59,10 @@ def estimate_release(
         with run.recorded("estimate-release", dataset_name(answers.source), answers.parameters, dry_run=True):
             loaded = load_answers(answers.source, run.folder)
             validated = validate_answers(
-                loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
+                loaded.staged, loaded.rejects, str(run.folder), contract, home=run.home.local, wait_for=[loaded]
             )
             log_validation(loaded, validated)
-            check_validated(run.home, answers, named_baseline, loaded, validated)
+            check_validated(run.home, answers, named_baseline, loaded=loaded, validated=validated)
 
             metrics = with_baseline_answers(metrics, validated.accepted, named_baseline)
             planned = plan_scores(

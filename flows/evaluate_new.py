@@ -7,8 +7,7 @@ from typing import Any
 
 from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import completed
-from answerkey.tasks.releases.kept_gate import never_gated
-from answerkey.tasks.releases.register import Registration, pending
+from answerkey.tasks.releases.register import Registration, never_gated, pending
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -32,9 +31,9 @@ def evaluate_new(home: str = ".answerkey") -> list[str]:
 
     # The gate of a data set may be kept after its newest release was evaluated
     undecided = never_gated(parsed_home)
-    for report_id, baseline, policy, kept_at in undecided:
+    for report_id, baseline, policy, gate_time in undecided:
         parameters = {"comparing": {"old": baseline, "new": report_id}, "policy": policy, "home": home}
-        _start("compare-releases/compare", parameters, f"{report_id} by the gate of {kept_at}")
+        _start("compare-releases/compare", parameters, f"{report_id} by the gate of {gate_time}")
 
     started = [registration.name for registration in waiting] + [report_id for report_id, *_ in undecided]
     if not started:

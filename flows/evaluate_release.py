@@ -11,24 +11,32 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from answerkey.flows.answers import Answers, command_line, find_answers
 from answerkey.flows.environment import DETAIL
 from answerkey.flows.fan_out import fan_out, outcome
-from answerkey.flows.findings import (
+from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
+from answerkey.flows.prefect_or_local import flow, task
+from answerkey.flows.runs import (
+    Run,
+    completed,
+    form_of,
     how_it_ended,
     how_they_ended,
+    is_scheduled,
+    log,
     log_comparisons,
     log_page,
     log_plan,
     log_validation,
     log_verdicts,
+    may_succeed,
+    started,
+    started_before,
 )
-from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
-from answerkey.flows.prefect_or_local import flow, task
-from answerkey.flows.runs import Run, completed, form_of, is_scheduled, log, may_succeed, started, started_before
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
@@ -37,14 +45,13 @@ from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import compare_all, primary_field
 from answerkey.tasks.gate.gate import gate, policy_for
-from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
+from answerkey.tasks.gate.verdicts import stored_verdicts
 from answerkey.tasks.load.load import Loaded, dataset_name, load
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import address, publish_comparison, publish_run, publish_scores
 from answerkey.tasks.publish.events import announce
 from answerkey.tasks.publish.text import first_is_old, what_it_costs
-from answerkey.tasks.releases.kept_gate import kept_gate
-from answerkey.tasks.releases.register import claimed
+from answerkey.tasks.releases.register import claimed, kept_gate
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, is_complete, record_validation
 from answerkey.tasks.reports.manifest import manifest
@@ -79,12 +86,14 @@ decide = task(gate, name="gate")
 publish_page = task(publish_run, name="publish page")
 announce_reports = task(announce, name="announce")
 
-_SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
+SCORING = Scoring()
+JUDGING = Judging()
+LIMITS = Limits()
 
 
 def _run_name() -> str:
-    data = form_of("data", Data)
-    return f"evaluate {data.release or Path(data.answers.partition(chr(10))[0]).stem}"
+    form = form_of("data", Data)
+    return f"evaluate {form.release or Path(form.answers.partition(chr(10))[0]).stem}"
 
 
 @flow(
@@ -95,9 +104,9 @@ def _run_name() -> str:
 )
 def evaluate_release(
     data: Data,
-    scoring: Scoring = _SCORING,
-    judging: Judging = _JUDGING,
-    limits: Limits = _LIMITS,
+    scoring: Scoring = SCORING,
+    judging: Judging = JUDGING,
+    limits: Limits = LIMITS,
     home: str = ".answerkey",
     baseline: str = "",
     policy: str = "",
@@ -118,17 +127,17 @@ def evaluate_release(
             margin: 0.02}. Empty: that of the gate that is kept, if no baseline is named either.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, why_done):
+    with started(home) as run, claimed(run.home, data.answers) as (reports_of_release, reason):
         # A retry goes on with the reports that it has made. Any other run stops where the registered release has its
         # report already, or is being evaluated
         earlier = made_by(run.home, run.id) if started_before() else []
         if earlier and is_complete(run.home, run.id):
             log.info("this run is complete, so nothing is repeated; start a new run for another report")
             return completed(_ids(earlier), *how_they_ended(run.home, _ids(earlier)))
-        if why_done and not earlier:
-            log.info(why_done)
-            return completed(reports_of_release, why_done)
-        answers = find_answers(run, data, scoring, judging, limits, baseline, policy)
+        if reason and not earlier:
+            log.info(reason)
+            return completed(reports_of_release, reason)
+        answers = find_answers(run, data, scoring, judging=judging, limits=limits, baseline=baseline, policy=policy)
 
         # Whatever can be refused is refused before anything is loaded
         baseline, policy = with_kept_gate(run.home, answers, baseline, policy)
@@ -144,12 +153,14 @@ def evaluate_release(
             start_processes(metrics, loaded.n_rows)
             tell(Advance("validate"))
             validated = validate_answers(
-                loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
+                loaded.staged, loaded.rejects, str(run.folder), contract, home=run.home.local, wait_for=[loaded]
             )
-            keep_validation(run.home, run.id, answers.source.answers, loaded, validated)
+            keep_validation(run.home, run.id, answers.source.answers, loaded=loaded, validation=validated)
             log_validation(loaded, validated)
-            docs = write_data_docs.submit(run.home, run.id, loaded.dataset, contract, validated) if page else None
-            check_validated(run.home, answers, named_baseline, loaded, validated, docs)
+            docs = (
+                write_data_docs.submit(run.home, run.id, loaded.dataset, contract, checked=validated) if page else None
+            )
+            check_validated(run.home, answers, named_baseline, loaded=loaded, validated=validated, docs=docs)
 
             # What has no score yet, and what that costs
             metrics = with_baseline_answers(metrics, validated.accepted, named_baseline)
@@ -168,11 +179,13 @@ def evaluate_release(
 
             tell(Advance("report"))
             committed = commit_scores(
-                run.home, run.id, answers.source.answers, loaded, validated.accepted, [*parts.values()],
-                wait_for=[planned],
+                run.home, run.id, answers.source.answers, loaded=loaded, accepted=validated.accepted,
+                parts=[*parts.values()], wait_for=[planned],
             )  # fmt: skip
             _describe(run, answers, committed)
-            content = manifest(run.id, answers.parameters, loaded, validated, planned, judge, run.access)
+            content = manifest(
+                run.id, answers.parameters, loaded, validated, plan=planned, judge=judge, access=run.access
+            )
             content |= {"command": command_line(content["parameters"])} | answers.provenance
             if is_scheduled() and (unchanged := _unchanged(run.home, committed, content, named_baseline)):
                 return completed(
@@ -184,14 +197,18 @@ def evaluate_release(
             log.info(result := publish_reports(reports), extra=DETAIL)
 
             # What changed against the baseline, and whether it may ship
-            pairs = _pairs(run.home, baseline, loaded.dataset, reports, rules)
+            pairs = _pairs(run.home, baseline, reports, rules)
             comparisons = _compare(run.home, reports, pairs, rules)
-            verdicts = [decide(run.home, *pair, rules, wait_for=[comparisons]) for pair in pairs] if rules else []
+            verdicts = [decide(run.home, *pair, rules, wait_for=[comparisons]) for pair in pairs if rules]
             result = log_comparisons(comparisons) or result
             log_verdicts(run, verdicts)
 
-            why_old = "" if baseline or not pairs else first_is_old(*(report.release for report in reports))
-            _publish_page(run.home, reports, pairs, comparisons, verdicts, drawn=page, docs=docs, why_old=why_old)
+            # The page: about the baseline and all that was compared with it, or about each report
+            options = {"drawn": page, "docs": _data_docs(run.home, docs)}
+            releases = [report.release for report in reports]
+            options["why_old"] = first_is_old(*releases) if pairs and not baseline else ""
+            on_page = [*dict.fromkeys(chain.from_iterable(pairs))] or _ids(reports)
+            log_page(lambda: publish_page(run.home, on_page, comparisons, verdicts, **options, wait_for=[reports]))
             announce_reports(run.home, _ids(reports), verdicts, wait_for=[reports])
         return completed(_ids(reports), *how_it_ended(reports, verdicts, result))
 
@@ -297,9 +314,7 @@ def _describe(run: Run, answers: Answers, committed: Committed) -> None:
     run.describe({"dataset": [committed.dataset], "release": releases}, name)
 
 
-def _pairs(
-    home: Home, baseline: str, dataset: str, reports: Sequence[Report], policy: Policy | None
-) -> list[tuple[str, str]]:
+def _pairs(home: Home, baseline: str, reports: Sequence[Report], policy: Policy | None) -> list[tuple[str, str]]:
     """The report of the baseline with each of the other reports; without a baseline, both of exactly two."""
     report_ids = _ids(reports)
     if baseline == NOTHING or (not baseline and len(report_ids) < 2):
@@ -308,7 +323,7 @@ def _pairs(
         log.info(f"{len(report_ids)} releases: name one as the baseline to compare each of the others with it")
         return []
     fields = policy.fields if policy else ()
-    old = report_named(home, baseline, dataset, fields) if baseline else report_ids[0]
+    old = report_named(home, baseline, reports[0].dataset, fields) if baseline else report_ids[0]
     new = [report_id for report_id in report_ids if report_id != old]
     if not new:
         log.warning(f"{baseline}: there is no other release to compare it with")
@@ -321,29 +336,12 @@ def _compare(
     """Compare each pair of an old and a new report by the field that decides; their p-values are adjusted together."""
     if not pairs:
         return ()
-    report_ids = list(dict.fromkeys(report_id for pair in pairs for report_id in pair))
-    primary = primary_field(home, report_ids, policy.primary.field) if policy else ""
+    report_ids = dict.fromkeys(chain.from_iterable(pairs))
+    primary = primary_field(home, [*report_ids], policy.primary.field) if policy else ""
     comparisons: Sequence[Comparison] = compare_reports(home, pairs, primary=primary, wait_for=[reports])
     for comparison in comparisons:
         show_comparison(comparison)
     return comparisons
-
-
-def _publish_page(
-    home: Home,
-    reports: Sequence[Report],
-    pairs: Sequence[tuple[str, str]],
-    comparisons: Sequence[Comparison],
-    verdicts: Sequence[ReleaseVerdict],
-    *,
-    drawn: bool,
-    docs: Any,
-    why_old: str,
-) -> None:
-    """Write the page: about the baseline and all that was compared with it, or about each report."""
-    report_ids = [pairs[0][0], *(new for _, new in pairs)] if pairs else _ids(reports)
-    options = {"drawn": drawn, "docs": _data_docs(home, docs), "why_old": why_old}
-    log_page(lambda: publish_page(home, report_ids, comparisons, verdicts, **options, wait_for=[reports]))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def _outcomes(
     for what it has begun.
     """
     spawn = spawns(shards)
-    closed = threading.Event()
+    stopped = threading.Event()
     submitted: dict[Any, tuple[Shard, Callable[[], str]]] = {}
     model: list[object] = []
     of_metric = Counter(shard.name for shard in shards)
@@ -51,15 +51,15 @@ def _outcomes(
         work = score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
         # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
         earlier_model = model if shard.workload == "semantic" else []
-        future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *earlier_model])
+        future = work.submit(shard, spawn=spawn, stopped=stopped.is_set, wait_for=[*wait_for, *earlier_model])
         model = [allow_failure(future)] if shard.workload == "semantic" else model
-        submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=closed.is_set)
+        submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=stopped.is_set)
     try:
         for future in as_completed(submitted):
             shard, in_this_process = submitted[future]
             yield shard, outcome(future, in_this_process)
     except BaseException as error:
-        closed.set()
+        stopped.set()
         if isinstance(error, Exception | GeneratorExit):
             for future, (_, in_this_process) in submitted.items():
                 outcome(future, in_this_process)
@@ -89,8 +89,7 @@ def fan_out(
 
     # How many rows each metric has to score, and has scored
     started_at = time.monotonic()
-    logged_at = started_at
-    notified_at = started_at
+    logged_at = notified_at = started_at
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -114,13 +113,13 @@ def fan_out(
                 log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
                 parts[shard.part] = fail_shard(shard, problem)
             moment = time.monotonic()
-            is_last = n_done == len(shards)
-            if is_last or moment >= logged_at + _LINE_EVERY_S:
-                speed = "" if is_last else _speed(scored.total(), todo.total(), moment - started_at)
+            is_finished = n_done == len(shards)
+            if is_finished or moment >= logged_at + _LINE_EVERY_S:
+                speed = "" if is_finished else _speed(scored.total(), todo.total(), moment - started_at)
                 log.info(f"scored {scored.total():,} of {todo.total():,} rows{speed}", extra=HOW_FAR)
                 logged_at = moment
             # Each time, Prefect makes a connection of its own: no more than one in a second
-            if progress and (is_last or moment >= notified_at + 1):
+            if progress and (is_finished or moment >= notified_at + 1):
                 notify_api("its progress", partial(update_progress_artifact, progress, 100 * n_done / len(shards)))
                 notified_at = time.monotonic()
     except Exception:

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from answerkey.metrics_core.validation import Option, Validated
 
 
-def shown(*names: str) -> Callable[[dict[str, Any]], None]:
+def show_fields(*names: str) -> Callable[[dict[str, Any]], None]:
     """Show these fields in a form, in this order; without names all, as declared.
 
     The others have their defaults there. The API, prefect.yaml and `prefect deployment run` set them too, and a server
@@ -30,21 +30,21 @@ def shown(*names: str) -> Callable[[dict[str, Any]], None]:
     return arrange
 
 
-def how_called(info: FieldInfo) -> Option:
+def how_called(field: FieldInfo) -> Option:
     """What a field declares about its option."""
-    return next((declared for declared in reversed(info.metadata) if isinstance(declared, Option)), _USUAL)
+    return next((declared for declared in reversed(field.metadata) if isinstance(declared, Option)), _USUAL)
 
 
 _USUAL = Option("")
 
 
-def option_of(name: str, info: FieldInfo) -> str:
+def option_of(name: str, field: FieldInfo) -> str:
     """The option of a field: the one that it declares, else its name without the unit.
 
     >>> option_of("timeout_s", FieldInfo(annotation=float))
     '--timeout'
     """
-    declared = how_called(info)
+    declared = how_called(field)
     return f"--{re.sub('_(s|usd)$', '', name).replace('_', '-')}" if declared is _USUAL else declared.name
 
 
@@ -52,5 +52,5 @@ class Form(Validated):
     """A form of the Prefect UI."""
 
     model_config = ConfigDict(
-        json_schema_extra=shown(), field_title_generator=lambda name, _: name.replace("_", " ").capitalize()
+        json_schema_extra=show_fields(), field_title_generator=lambda name, _: name.replace("_", " ").capitalize()
     )

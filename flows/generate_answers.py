@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from answerkey.flows.parameters import Generating, Questions
 from answerkey.flows.prefect_or_local import flow, task
 from answerkey.flows.runs import Run, form_of, log, may_succeed, started
@@ -44,14 +42,6 @@ ask_model = task(
 register_answers = task(register_generated, name="register")
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What a run has made: the answers, and the registration of the release."""
-
-    generated: Generated
-    registration: str
-
-
 def _run_name() -> str:
     return f"generate {form_of('generating', Generating).release}"
 
@@ -61,7 +51,9 @@ def _run_name() -> str:
     description="Ask a model all questions of a data set, and register the answers as a release.",
     flow_run_name=_run_name,
 )
-def generate_answers(questions: Questions, generating: Generating, home: str = ".answerkey") -> Made | Cost:
+def generate_answers(
+    questions: Questions, generating: Generating, home: str = ".answerkey"
+) -> tuple[Generated, str] | Cost:
     """Ask a model all questions of a data set, and register its answers; after a dry run, say what it would cost.
 
     What was answered once is never asked again, whether a run was stopped by a limit, was killed, or ended.
@@ -70,6 +62,9 @@ def generate_answers(questions: Questions, generating: Generating, home: str = "
         questions: What to ask.
         generating: Which model to ask, how, and what it may cost.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
+
+    Returns:
+        The answers, and the id of their registration; after a dry run, the cost.
     """
     with started(home) as run:
         # What is asked and how: without the key, through the ledger of the home
@@ -115,7 +110,7 @@ def generate_answers(questions: Questions, generating: Generating, home: str = "
     return generated
 
 
-def _generate(run: Run, question_set: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
+def _generate(run: Run, question_set: QuestionSet, asking: Asking, form: Generating) -> tuple[Generated, str] | Cost:
     if form.repeats > 1 and not form.temperature:
         log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; raise the temperature")
     tell(Advance("count questions"))
@@ -144,4 +139,4 @@ def _generate(run: Run, question_set: QuestionSet, asking: Asking, form: Generat
     check_answered(generated, form.min_answered)
     registration = register_answers(run.home, question_set, generated, run.id, run.folder)
     log.info(f"{registration.name} is registered as {registration.registration}")
-    return Made(generated, registration.registration)
+    return generated, registration.registration

@@ -49,16 +49,17 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
         keeping: How long things are kept.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
-    n_closed = close_runs(Home.parse(home))
-    pruned = prune(Home.parse(home), keeping.days)
+    parsed_home = Home.parse(home)
+    n_closed = close_runs(parsed_home)
+    pruned = prune(parsed_home, keeping.days)
     log.info(
         f"{n_closed} runs closed in the warehouse; {pruned.folders} folders and {pruned.files} parts removed, "
         f"{pruned.size / 1e6:.1f} MB"
     )
-    warehouse = Home.parse(home).warehouse
+    warehouse = parsed_home.warehouse
     if keeping.older_than and warehouse.exists():
         try:
-            removed = forget_older(Home.parse(home), keeping.older_than)
+            removed = forget_older(parsed_home, keeping.older_than)
             log.info(
                 f"removal {removed.removal}: {sum(removed.rows.values()):,} rows, {removed.calls:,} calls of the ledger"
             )

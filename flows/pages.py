@@ -1,6 +1,10 @@
-"""The pages of a home over HTTP: the overview, every report, and the Data Docs.
+"""The pages of a home over HTTP, and the page on which people label answers.
 
-Nothing can be changed through it.
+Of a home: the overview, every report, and the Data Docs. Nothing can be changed through them.
+
+The page for labels itself holds no data. What it shows and what it keeps goes through one address, for which a request
+needs the token of the session, this server's name, and this server's origin, as browsers send it. Nothing but labels of
+one queue can be changed through it.
 
 `python -m answerkey.flows.pages HOME --port 4201` serves them until it is ended. A browser opens no file from a page of
 Prefect's, and none from a bucket.
@@ -10,28 +14,38 @@ from __future__ import annotations
 
 import argparse
 import base64
+import json
 import mimetypes
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.untrusted import one_line
+from answerkey.tasks.publish.page.html import label_page
 from answerkey.tasks.publish.site import INDEX, Site
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
+if TYPE_CHECKING:
+    from answerkey.tasks.gate.labelling import LabellingSession
+
+TOKEN = "X-Answerkey-Token"
+"""The header of a request with labels that has the token of the session."""
+_MAX_REQUEST_BYTES = 10_000
+"""The keys and verdicts of a question."""
 LOOPBACK = "127.0.0.1"
 LOGIN = "PREFECT_SERVER_API_AUTH_STRING"
 """The environment variable with the NAME:PASSWORD that Prefect's server asks for, and so do the pages."""
-_OURS = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
+_LOOPBACK_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 HEADERS = {
     # Pages bring a stricter policy of their own; the Data Docs need their styles and scripts, as far as they are here.
     "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
@@ -50,7 +64,7 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("localhost:4210"), is_loopback("example.com:4210")
     (True, False)
     """
-    return _OURS.fullmatch(host) is not None
+    return _LOOPBACK_HOST.fullmatch(host) is not None
 
 
 class LocalPages(BaseHTTPRequestHandler):
@@ -105,9 +119,10 @@ class LocalPages(BaseHTTPRequestHandler):
 class _Pages(LocalPages):
     """Each page under its name."""
 
-    def __init__(self, site: Site, anywhere: bool, *given: Any) -> None:
-        self._site, self.anywhere = site, anywhere
-        super().__init__(*given)
+    def __init__(self, site: Site, anywhere: bool, *arguments: Any) -> None:
+        self._site = site
+        self.anywhere = anywhere
+        super().__init__(*arguments)
 
     def do_GET(self) -> None:
         """Send a page."""
@@ -136,9 +151,87 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     Raises:
         UserError: the port is not available.
     """
+    is_local = host == "localhost" or ip_address(host).is_loopback
+    return _listening(host, port, partial(_Pages, Site(home), not is_local))
+
+
+class _Labelling(LocalPages):
+    """The page, and the address that it talks to."""
+
+    def __init__(self, session: LabellingSession, token: str, *arguments: Any) -> None:
+        self._session = session
+        self._token = token
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        """Send the page."""
+        if self.path == "/":
+            self.send(HTTPStatus.OK, "text/html; charset=utf-8", label_page().encode())
+        else:
+            self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def do_POST(self) -> None:
+        """Do what the page asks for, and send what it shows next."""
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            self.send_text(HTTPStatus.FORBIDDEN, "requests from other pages are refused")
+        elif not secrets.compare_digest(self.headers.get(TOKEN, "").encode(), self._token.encode()):
+            self.send_text(HTTPStatus.FORBIDDEN, "open the address that `answerkey label` printed: it has a token")
+        else:
+            try:
+                state = json.dumps(self._next_state())
+            except (UserError, ValueError, RecursionError) as error:
+                self.send_text(HTTPStatus.BAD_REQUEST, str(error))
+            else:
+                self.send(HTTPStatus.OK, "application/json", state.encode())
+
+    def _next_state(self) -> dict[str, Any]:
+        # Nothing of a request is believed before it was looked at
+        size = int(self.headers.get("Content-Length", 0))
+        if not 0 < size <= _MAX_REQUEST_BYTES:
+            raise UserError(f"a request has at most {_MAX_REQUEST_BYTES:,} bytes")
+        request = json.loads(self.rfile.read(size))
+        if not isinstance(request, Mapping):
+            raise UserError("a request must be a JSON object")
+        action = request.get("action")
+        annotator = request.get("annotator")
+        position = request.get("place")
+        verdicts = request.get("verdicts")
+        if not isinstance(annotator, str) or type(position) is not int:
+            raise UserError("a request has an annotator, a text, and a place, a whole number")
+        if action == "label" and not isinstance(verdicts, Mapping):
+            raise UserError("a request with labels has verdicts, an object")
+
+        # What the annotator wants done, and what the page shows next
+        annotator = one_line(annotator)
+        match action:
+            case "label":
+                assert isinstance(verdicts, Mapping)
+                self._session.label(annotator, position, {str(key): str(verdict) for key, verdict in verdicts.items()})
+            case "undo":
+                self._session.undo(annotator)
+            case "skip":
+                self._session.skip(annotator, position)
+            case "go on":
+                self._session.go_on()
+            case "state":
+                pass
+            case _:
+                raise UserError("there is no such action")
+        return self._session.state(annotator)
+
+
+def labelling_server(session: LabellingSession, token: str, port: int) -> ThreadingHTTPServer:
+    """A server of the page of a session that listens; `serve_forever` answers.
+
+    Raises:
+        UserError: the port is not available.
+    """
+    return _listening(LOOPBACK, port, partial(_Labelling, session, token))
+
+
+def _listening(host: str, port: int, handler: Callable[..., LocalPages]) -> ThreadingHTTPServer:
     try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
-        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), not loopback))
+        return ThreadingHTTPServer((host, port), handler)
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import Field as DataclassField
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import (
@@ -21,7 +22,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from answerkey.flows.forms import Form, shown
+from answerkey.flows.forms import Form, show_fields
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
@@ -55,7 +56,7 @@ class Data(Form):
     """What to evaluate."""
 
     model_config = ConfigDict(
-        json_schema_extra=shown("answers", "references", "dataset", "release", "columns", "slices")
+        json_schema_extra=show_fields("answers", "references", "dataset", "release", "columns", "slices")
     )
 
     answers: Annotated[str, Option("FILE", several=True)] = Field(
@@ -151,17 +152,22 @@ def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, Fiel
     The description of an option that only one of several metrics has starts with the name of that metric.
     """
     classes = list(metrics)
-    owners = Counter(option.name for cls in classes for option in cls.options())
+    owners: Counter[str] = Counter()
+    for cls in classes:
+        owners.update(option.name for option in cls.options())
     options: dict[str, tuple[Any, FieldInfo]] = {}
     for cls in classes:
         hints = get_type_hints(cls, include_extras=True)
         for option in cls.options():
-            if option.name not in (*FROM_THE_RUN, *options):
-                kind, info = _form_field(option, hints[option.name])
-                options[option.name] = kind if option.name in _METRIC_FLAGS else Annotated[kind, NO_OPTION], info
-                if owners[option.name] == 1 < len(classes):
-                    description = info.description or ""
-                    info.description = f"{cls.name}: {description[:1].lower()}{description[1:]}"
+            if option.name in (*FROM_THE_RUN, *options):
+                continue
+            kind, field = _form_field(option, hints[option.name])
+            if option.name not in _METRIC_FLAGS:
+                kind = Annotated[kind, NO_OPTION]
+            if owners[option.name] == 1 and len(classes) > 1:
+                description = field.description or ""
+                field.description = f"{cls.name}: {description[:1].lower()}{description[1:]}"
+            options[option.name] = kind, field
     return options
 
 
@@ -172,24 +178,30 @@ def _form_field(declared: DataclassField[Any], hint: Any) -> tuple[Any, FieldInf
     empty list stands for the option's default.
     """
     default: Any = declared.default
+    title = declared.metadata["title"]
     description = declared.metadata["description"]
     limits = {name: declared.metadata[name] for name in declared.metadata.keys() & LIMITS}
     if get_origin(hint) in (list, tuple, Sequence):
-        item = get_args(hint)[0]
-        hint, limits = list[str if str in get_args(item) else item], {}  # type: ignore[misc]
-        description, default = f"{description} Empty: {', '.join(map(str, default)) or 'none'}.", []
+        kind = get_args(hint)[0]
+        hint = list[str if str in get_args(kind) else kind]  # type: ignore[misc]
+        description = f"{description} Empty: {', '.join(map(str, default)) or 'none'}."
+        default = []
+        limits = {}
     elif default is None:
-        hint = next(one for one in get_args(hint) if one is not type(None))
+        hint = next(kind for kind in get_args(hint) if kind is not type(None))
         if get_origin(hint) is Literal:
-            hint, default = Literal["default", *get_args(hint)], "default"
+            hint = Literal["default", *get_args(hint)]
+            default = "default"
         elif hint in (int, float):
-            default, description = hint(0), f"{description} 0: no {declared.metadata['title'].lower()}."
+            default = hint(0)
+            description = f"{description} 0: no {title.lower()}."
             if lowest := [limits.pop(name) for name in ("ge", "gt") if name in limits]:
                 limits["ge"] = min(0, *lowest)
         else:
-            default, limits = hint(), {}
-    info: Any = Field(default, title=declared.metadata["title"], description=description, **limits)
-    return hint, info
+            default = hint()
+            limits = {}
+    field: Any = Field(default, title=title, description=description, **limits)
+    return hint, field
 
 
 METRIC_OPTIONS = metric_options(METRICS.values())
@@ -236,10 +248,11 @@ class _MetricOptions(Form):
     @field_validator("metrics", mode="before")
     @classmethod
     def _known(cls, metrics: Any) -> Any:
-        # A UserError passes through pydantic as it is: its message is better than "invalid".
-        if isinstance(metrics, list | tuple) and not metrics:
-            raise UserError("metrics: choose at least one")
-        _as_declared(tuple(str(name) for name in metrics) if isinstance(metrics, list | tuple) else ())
+        # A UserError passes through pydantic as it is: its message is better than "invalid"
+        if isinstance(metrics, list | tuple):
+            if not metrics:
+                raise UserError("metrics: choose at least one")
+            _as_declared(tuple(map(str, metrics)))
         return metrics
 
 
@@ -252,7 +265,7 @@ def _as_declared(metrics: tuple[str, ...]) -> tuple[Metric, ...]:
 class Scoring(_MetricOptions):
     """How to score: the metrics, their options as the metrics declare them, and which rows."""
 
-    model_config = ConfigDict(json_schema_extra=shown("metrics", "own_metrics", "threshold", "only_failed"))
+    model_config = ConfigDict(json_schema_extra=show_fields("metrics", "own_metrics", "threshold", "only_failed"))
 
     only_failed: bool = Field(
         False,
@@ -273,19 +286,21 @@ class Scoring(_MetricOptions):
     @property
     def columns(self) -> tuple[str, ...]:
         """The other columns of the answers that the metrics are about."""
-        return tuple(name for metric in _as_declared(tuple(self.metrics)) for name in metric.columns)
+        return tuple(chain.from_iterable(metric.columns for metric in _as_declared(tuple(self.metrics))))
 
     @property
     def options(self) -> dict[str, object]:
         """The options that are set to something other than their default."""
-        given = {name: getattr(self, name) for name in METRIC_OPTIONS}
-        return {name: value for name, value in given.items() if value != METRIC_OPTIONS[name][1].default}
+        values = {name: getattr(self, name) for name in METRIC_OPTIONS}
+        return {name: value for name, value in values.items() if value != METRIC_OPTIONS[name][1].default}
 
     @property
     def unused(self) -> list[str]:
         """The options that are set and that none of the metrics has."""
-        of_metrics = {option.name for metric in _as_declared(tuple(self.metrics)) for option in metric.options()}
-        return [name for name in self.options if name not in of_metrics]
+        used: set[str] = set()
+        for metric in _as_declared(tuple(self.metrics)):
+            used.update(option.name for option in metric.options())
+        return [name for name in self.options if name not in used]
 
     def create(
         self, embedding_cache: str = "", judge: JudgeOptions = OFFLINE_JUDGE, access: Access = NO_ACCESS
@@ -297,9 +312,12 @@ class Scoring(_MetricOptions):
         """
         if unused := self.unused:
             raise UserError(f"{unused[0]}: {NO_SUCH_OPTION}")
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
+        options = self.options
+        for name, value in options.items():
+            if isinstance(value, list):
+                options[name] = tuple(value)
         from_the_run = {"embedding_cache": embedding_cache or None, "judge": judge, "access": access}
-        return create(self.metrics, {**given, **from_the_run})
+        return create(self.metrics, {**options, **from_the_run})
 
 
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
@@ -308,15 +326,15 @@ MODEL_PATTERN = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
 ADDRESS_PATTERN = r"^(https?://[^\s@?#]+)?$"
 
 
-def _shown(pattern: str) -> WithJsonSchema:
+def _pattern_schema(pattern: str) -> WithJsonSchema:
     """For forms, one pattern says that a text fits another one, and that no part of it looks like a key."""
     return WithJsonSchema({"type": "string", "pattern": rf"^(?!.*{KEY_SHAPE})(?:{pattern})"})
 
 
 JUDGE_PATTERN = rf"^offline$|{MODEL_PATTERN}"
-JudgeName = Annotated[str, Field(pattern=JUDGE_PATTERN), NoKey, _shown(JUDGE_PATTERN)]
-ModelName = Annotated[str, Field(pattern=MODEL_PATTERN), NoKey, _shown(MODEL_PATTERN)]
-Address = Annotated[str, Field(pattern=ADDRESS_PATTERN), NoKey, _shown(ADDRESS_PATTERN)]
+JudgeName = Annotated[str, Field(pattern=JUDGE_PATTERN), NoKey, _pattern_schema(JUDGE_PATTERN)]
+ModelName = Annotated[str, Field(pattern=MODEL_PATTERN), NoKey, _pattern_schema(MODEL_PATTERN)]
+Address = Annotated[str, Field(pattern=ADDRESS_PATTERN), NoKey, _pattern_schema(ADDRESS_PATTERN)]
 PLACE_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
 
 
@@ -327,7 +345,9 @@ class Judging(Form, JudgeOptions):
     refuse what may contain a password, since the server stores what is typed.
     """
 
-    model_config = ConfigDict(json_schema_extra=shown("judges", "api_base", "key_from", "max_calls", "max_cost_usd"))
+    model_config = ConfigDict(
+        json_schema_extra=show_fields("judges", "api_base", "key_from", "max_calls", "max_cost_usd")
+    )
 
     judges: Annotated[tuple[JudgeName, ...], Option("--judge")] = Field(
         (),
@@ -370,8 +390,8 @@ class Judging(Form, JudgeOptions):
             UserError: a judge is named twice, or the options contradict each other.
         """
         judges, api_base = settings(self.judges, self.api_base)
-        given = {name: getattr(self, name) for name in JudgeOptions.model_fields}
-        options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
+        fields = {name: getattr(self, name) for name in JudgeOptions.model_fields}
+        options = JudgeOptions(**{**fields, "judges": judges, "api_base": api_base})
         options.models()
         return options
 
@@ -582,7 +602,7 @@ class Generating(Form):
         title="Model",
         hide_input_in_errors=True,
         allow_inf_nan=False,
-        json_schema_extra=shown(
+        json_schema_extra=show_fields(
             "release", "model", "key_from", "system", "template", "temperature", "repeats", "max_tokens", "max_calls",
             "max_cost_usd", "dry_run",
         ),

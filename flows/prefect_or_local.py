@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
@@ -37,33 +38,47 @@ _THREADS = 2 + (os.cpu_count() or 1)
 _STRICT = ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
+@dataclass(eq=False)
 class Future(Generic[R]):
     """A task that was submitted without Prefect, with the methods of a Prefect future."""
 
-    def __init__(self, on_thread: concurrent.futures.Future[R]) -> None:
-        self.on_thread = on_thread
+    on_thread: concurrent.futures.Future[R]
 
-    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> R | Exception:
+    def result(self, raise_on_failure: bool = True) -> R | Exception:
         """Wait for the return value; for the error instead of raising it where `raise_on_failure` is False."""
         try:
-            return self.on_thread.result(timeout)
+            return self.on_thread.result()
         except Exception as error:
             if raise_on_failure:
                 raise
             return error
 
 
-class Task(Generic[P, R]):
-    """A function that is a Prefect task within a run of Prefect, and is otherwise called as it is.
+class _Declared(Generic[P, R]):
+    """A function that Prefect may run.
 
     Attributes:
         fn: the function.
-        options: keyword arguments of `prefect.task`.
+        options: keyword arguments of `prefect.task` or `prefect.flow`.
     """
 
+    _prefect: Any
+    """The function as Prefect has it, made where it is first needed."""
+
     def __init__(self, fn: Callable[P, R], **options: Any) -> None:
-        functools.update_wrapper(self, fn)
-        self.fn, self.options = fn, options
+        functools.update_wrapper(cast(Any, self), fn)
+        self.fn = fn
+        self.options = options
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else Prefect's tasks and flows can do, such as `map`, `with_options` and `serve`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._prefect, name)
+
+
+class Task(_Declared[P, R]):
+    """A function that is a Prefect task within a run of Prefect, and is otherwise called as it is."""
 
     def __call__(self, *args: Any, wait_for: Sequence[object] = (), **kwargs: Any) -> R:
         """Run the task, and return what the function returns."""
@@ -72,7 +87,7 @@ class Task(Generic[P, R]):
             if not within_run():
                 return self._with_retries(*args, **kwargs)
             with _no_inherited_tags():
-                return cast(R, self._prefect_task(*args, wait_for=wait_for, **kwargs))
+                return cast(R, self._prefect(*args, wait_for=wait_for, **kwargs))
         except Exception:
             # DuckDB reports an interrupted statement as an error of its own.
             raise_if_interrupted()
@@ -83,19 +98,13 @@ class Task(Generic[P, R]):
         raise_if_interrupted()
         if within_run():
             with _no_inherited_tags():
-                return cast("PrefectFuture[R]", self._prefect_task.submit(*args, wait_for=wait_for, **kwargs))
+                return cast("PrefectFuture[R]", self._prefect.submit(*args, wait_for=wait_for, **kwargs))
         attempts = functools.partial(self._with_retries, *args, **kwargs)
         return Future(_threads.get().pool.submit(copy_context().run, attempts))
 
     def with_options(self, **options: Any) -> Task[P, R]:
         """A copy with other options of `prefect.task`."""
         return Task(self.fn, **{**self.options, **options})
-
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else Prefect's tasks can do, such as `map`."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._prefect_task, name)
 
     def _with_retries(self, *args: Any, **kwargs: Any) -> R:
         for attempt in range(self.options.get("retries", 0)):
@@ -112,7 +121,7 @@ class Task(Generic[P, R]):
         return self.fn(*args, **kwargs)
 
     @functools.cached_property
-    def _prefect_task(self) -> Any:
+    def _prefect(self) -> Any:
         import prefect
         from prefect.cache_policies import NO_CACHE
 
@@ -135,43 +144,27 @@ def _no_inherited_tags() -> Iterator[None]:
         yield
 
 
-class Flow(Generic[P, R]):
-    """A function that is run as a Prefect flow on a server, and is otherwise called with its parameters validated.
-
-    Attributes:
-        fn: the function.
-        options: keyword arguments of `prefect.flow`.
-    """
-
-    def __init__(self, fn: Callable[P, R], **options: Any) -> None:
-        functools.update_wrapper(self, fn)
-        self.fn, self.options = fn, options
-        self._validated = validate_call(config=_STRICT)(fn)
+class Flow(_Declared[P, R]):
+    """A function that is run as a Prefect flow on a server, and is otherwise called with its parameters validated."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the flow."""
         if on_server():
-            return cast(R, self._prefect_flow(*args, **kwargs))
+            return cast(R, self._prefect(*args, **kwargs))
         return self.locally(*args, **kwargs)
 
     def locally(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the flow without Prefect."""
         threads = _Threads()
-        before = _threads.set(threads)
+        token = _threads.set(threads)
         try:
-            return self._validated(*args, **kwargs)
+            return validate_call(config=_STRICT)(self.fn)(*args, **kwargs)
         finally:
-            _threads.reset(before)
+            _threads.reset(token)
             threads.end()
 
-    def __getattr__(self, name: str) -> Any:
-        """Whatever else Prefect's flows can do, such as `with_options` and `serve`."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._prefect_flow, name)
-
     @functools.cached_property
-    def _prefect_flow(self) -> Any:
+    def _prefect(self) -> Any:
         import prefect
         from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -195,7 +188,7 @@ def flow(**options: Any) -> Callable[[Callable[P, R]], Flow[P, R]]:
 
     def declare(fn: Callable[P, R]) -> Flow[P, R]:
         local = Flow(fn, **options)
-        return cast("Flow[P, R]", local._prefect_flow) if "prefect" in sys.modules else local
+        return cast("Flow[P, R]", local._prefect) if "prefect" in sys.modules else local
 
     return declare
 
@@ -239,8 +232,8 @@ def as_completed(futures: Iterable[Future[R] | PrefectFuture[R]]) -> Iterator[An
         yield from completed(list(cast("Iterable[PrefectFuture[R]]", futures)))
         return
     by_thread = {future.on_thread: future for future in cast("Iterable[Future[R]]", futures)}
-    for done in concurrent.futures.as_completed(by_thread):
-        yield by_thread[done]
+    for on_thread in concurrent.futures.as_completed(by_thread):
+        yield by_thread[on_thread]
 
 
 def allow_failure(future: Future[R] | PrefectFuture[R]) -> object:

@@ -42,7 +42,7 @@ class OwnHostAndOrigin:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "lifespan" or self._is_own(scope["headers"]):
+        if scope["type"] == "lifespan" or self._is_for_me(scope["headers"]):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
@@ -53,15 +53,16 @@ class OwnHostAndOrigin:
             await send({"type": "http.response.start", "status": HTTPStatus.FORBIDDEN, "headers": headers})
             await send({"type": "http.response.body", "body": _REFUSED})
 
-    def _is_own(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    def _is_for_me(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         texts = [(name.lower(), value.decode("latin-1").lower()) for name, value in headers]
         hosts = [value for name, value in texts if name == b"host"]
         origins = {value for name, value in texts if name == b"origin"}
-        if len(hosts) != 1 or not (named := _HOST.fullmatch(hosts[0])):
+        match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if not match:
             return False
         # A proxy in front may speak TLS with the browser.
         pages = {f"{scheme}://{hosts[0]}" for scheme in ("http", "https")}
-        return named[1] in self._hosts and origins <= pages
+        return match[1] in self._hosts and origins <= pages
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

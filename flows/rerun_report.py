@@ -25,8 +25,8 @@ from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import with_content
 from answerkey.metrics_core.validation import InvalidValue
-from answerkey.tasks.releases.kept_gate import kept_gate
-from answerkey.tasks.reports.report import Report, read_reports, report_named
+from answerkey.tasks.releases.register import kept_gate
+from answerkey.tasks.reports.report import read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -52,26 +52,24 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
     """
     parsed_home = Home.parse(home)
     [report] = read_reports(parsed_home, [report_named(parsed_home, rerun.report)])
-    scoring, judging, limits = again(report.manifest, rerun)
+    forms = (Data(answers=f"{REPORT}{report.report_id}"), *changed_forms(report.manifest, rerun), home)
     Run(parsed_home, run_id()).describe({"changed": _changes(rerun)})
     if not rerun.against:
-        forms = (_answers(report), scoring, judging, limits, home, "", rerun.policy)
-        return estimate_release.fn(*forms) if rerun.dry_run else evaluate_release.fn(*forms, page)
+        compared_with = ("", rerun.policy)
+        if rerun.dry_run:
+            return estimate_release.fn(*forms, *compared_with)
+        return evaluate_release.fn(*forms, *compared_with, page)
 
     # The old report of the pair first, with the same changes
     [old_report] = read_reports(parsed_home, [report_named(parsed_home, rerun.against, report.dataset)])
-    forms_of_old = (_answers(old_report), *again(old_report.manifest, rerun), home, NOTHING)
+    old_data = Data(answers=f"{REPORT}{old_report.report_id}")
+    old_forms = (old_data, *changed_forms(old_report.manifest, rerun), home)
     if rerun.dry_run:
-        costs = estimate_release.fn(*forms_of_old)
-        return costs + estimate_release.fn(_answers(report), scoring, judging, limits, home, NOTHING)
+        return estimate_release.fn(*old_forms, NOTHING) + estimate_release.fn(*forms, NOTHING)
     with tagged():
-        [baseline] = evaluate_release(*forms_of_old, page=False)
+        [baseline] = evaluate_release(*old_forms, NOTHING, page=False)
     policy = rerun.policy or kept_gate(parsed_home, report.dataset)[1]
-    return evaluate_release.fn(_answers(report), scoring, judging, limits, home, baseline, policy, page)
-
-
-def _answers(report: Report) -> Data:
-    return Data(answers=f"{REPORT}{report.report_id}")
+    return evaluate_release.fn(*forms, baseline, policy, page)
 
 
 def _changes(rerun: Rerunning) -> list[str]:
@@ -81,10 +79,13 @@ def _changes(rerun: Rerunning) -> list[str]:
         include={"metrics", "own_metrics", "judges", "threshold", "only_failed"},
         exclude_defaults=True,
     )
-    return [f"{name} {', '.join(value) if isinstance(value, list) else value}" for name, value in changed.items()]
+    tags = []
+    for name, value in changed.items():
+        tags.append(f"{name} {', '.join(value)}" if isinstance(value, list) else f"{name} {value}")
+    return tags
 
 
-def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:
+def changed_forms(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judging, Limits]:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
@@ -108,6 +109,8 @@ def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judgi
             f"{rerun.report}: it was made by another version of answerkey, with unknown parameters; "
             "evaluate its answers again"
         ) from error
+
+    # How to score
     if rerun.only_failed and (rerun.judges or rerun.threshold is not None):
         raise UserError("only failed rows: nothing has failed yet with another judge or threshold; drop one of the two")
     changes: dict[str, Any] = {"only_failed": rerun.only_failed}
@@ -121,19 +124,17 @@ def again(manifest: Mapping[str, Any], rerun: Rerunning) -> tuple[Scoring, Judgi
     scoring = scoring.model_copy(update=dropped)
     if scoring.unused:
         raise UserError(f"{scoring.unused[0]}: {NO_SUCH_OPTION}")
-    return scoring, _judging(manifest, judging, rerun, asked=scoring.asks_judges), limits
 
-
-def _judging(manifest: Mapping[str, Any], judging: Judging, rerun: Rerunning, *, asked: bool) -> Judging:
-    changes = rerun.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
+    # Which judges to ask, and what it may cost
+    changed_judging = rerun.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd"})
     if rerun.key_from:
-        changes["key_from"] = rerun.key_from
+        changed_judging["key_from"] = rerun.key_from
     if rerun.judges:
         fallbacks = () if OFFLINE in rerun.judges else judging.fallbacks
-        changes["fallbacks"] = tuple(judge for judge in fallbacks if judge not in rerun.judges)
-        return judging.model_copy(update={**changes, "judges": rerun.judges, "api_base": rerun.api_base})
+        changed_judging["fallbacks"] = tuple(judge for judge in fallbacks if judge not in rerun.judges)
+        changed_judging |= {"judges": rerun.judges, "api_base": rerun.api_base}
     # A report whose judges were named outside of it is not made again with others by accident
-    if asked and not judging.judges:
+    elif scoring.asks_judges and not judging.judges:
         old_judges = (manifest.get("judge") or {}).get("judges")
         new_judges = list(judging.options().labels)
         if old_judges and old_judges != new_judges:
@@ -141,4 +142,4 @@ def _judging(manifest: Mapping[str, Any], judging: Judging, rerun: Rerunning, *,
                 f"the report asked {', '.join(old_judges)}, which were not named in it; now it would ask "
                 f"{', '.join(new_judges)}; name the ones you want"
             )
-    return judging.model_copy(update=changes)
+    return scoring, judging.model_copy(update=changed_judging), limits

@@ -96,20 +96,23 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
             prepared[index] = replace(prepared_rule, plan=plan)
 
     # The shards of all rules side by side
-    shards_by_rule = [prepared_rule.plan.shards if prepared_rule.plan else () for prepared_rule in prepared]
-    parts = fan_out(score_shard, [*chain(*shards_by_rule)], remedy="the next run tries again")
+    plans = [prepared_rule.plan for prepared_rule in prepared if prepared_rule.plan]
+    shards = [*chain.from_iterable(plan.shards for plan in plans)]
+    parts = fan_out(score_shard, shards, remedy="the next run tries again")
 
     # How many traces of each rule came how far
     funnels = []
     tell(Advance("commit"))
-    for prepared_rule, shards in zip(prepared, shards_by_rule, strict=True):
-        folder = run.folder / prepared_rule.rule.name
-        shard_parts = [parts[shard.part] for shard in shards]
-        funnel = commit_traces(run.home, run.id, prepared_rule, shard_parts, folder)
+    for prepared_rule in prepared:
+        rule_parts = []
+        if prepared_rule.plan:
+            rule_parts = [parts[shard.part] for shard in prepared_rule.plan.shards]
+        out = run.folder / prepared_rule.rule.name
+        funnel = commit_traces(run.home, run.id, prepared_rule, parts=rule_parts, out=out)
         funnels.append(funnel)
         counts = {bucket.replace("_", " "): getattr(funnel, bucket) for bucket in BUCKETS}
-        ends = ", ".join(f"{n:,} {bucket}" for bucket, n in counts.items() if n)
-        log.info(f"{funnel.rule}: {funnel.seen:,} seen{': ' if ends else ''}{ends}")
+        ends = [f"{n:,} {bucket}" for bucket, n in counts.items() if n]
+        log.info(": ".join(filter(None, (f"{funnel.rule}: {funnel.seen:,} seen", ", ".join(ends)))))
     publish_traces(run.home, funnels)
     if problems:
         # The other rules are done; these are reported at the end, and make the run a failed one.
@@ -129,8 +132,8 @@ def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepa
                 job.rule,
                 job.metric,
                 run.home,
-                run.folder / job.rule.name,
-                window,
+                out=run.folder / job.rule.name,
+                window=window,
                 most=max_shards,
                 key_from=job.key_from,
             )
@@ -236,16 +239,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _NOT_IN_RULES = ("metrics", "own_metrics", "only_failed")
 
 
-def _form(rule: Rule, key: str, form: type[_Model], content: Mapping[str, Any], **more: Any) -> _Model:
-    known_keys = [name for name in form.model_fields if name not in _NOT_IN_RULES]
+def _form(rule: Rule, key: str, form: type[_Model], content: Mapping[str, Any], **fixed: Any) -> _Model:
+    choices = [name for name in form.model_fields if name not in _NOT_IN_RULES]
     for name in content:
-        if name not in known_keys:
+        if name not in choices:
             position = f"{key}.{name}"
             raise UserError(
-                f"{rule.line(position)}: {position}: there is no such key; choose from {', '.join(known_keys)}"
+                f"{rule.line(position)}: {position}: there is no such key; choose from {', '.join(choices)}"
             )
     try:
-        return form(**content, **more)
+        return form(**content, **fixed)
     except InvalidValue as error:
         position = f"{key}.{error.field}" if error.field else key
         raise UserError(f"{rule.line(position)}: {position}: {error.problem}") from None

@@ -39,7 +39,7 @@ def main(home: Home) -> None:
     # The automations that the server does not have. Those that notify people need a block, and are created by hand
     with get_client(sync_client=True) as client:
         for name in ("crashed", "dead-runs"):
-            for content in _read(f"automations/{name}.yaml")["automations"]:
+            for content in _read_yaml(f"automations/{name}.yaml")["automations"]:
                 if not client.read_automations_by_name(content["name"]):
                     client.create_automation(AutomationCore.model_validate(content))
     reschedule_dead_runs(home)
@@ -71,7 +71,7 @@ def deployments(home: Home) -> list[RunnerDeployment]:
 
     listed = []
     with get_client(sync_client=True) as client:
-        for entry in _read("prefect.yaml")["deployments"]:
+        for entry in _read_yaml("prefect.yaml")["deployments"]:
             # As the file has it
             limit = entry.get("concurrency_limit")
             schedules = [
@@ -132,7 +132,7 @@ def reschedule_dead_runs(home: Home) -> None:
             client.set_flow_run_state(run.id, state, force=True)
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read_yaml(name: str) -> dict[str, Any]:
     text = (_ROOT / "deployments" / name).read_text(encoding="utf-8")
     # Paths start from the folder in which the person works.
     if Path.cwd() != _ROOT:

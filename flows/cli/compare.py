@@ -64,8 +64,6 @@ ScoreLabels = Annotated[
     ),
 ]
 
-_WORST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score worst.")
-
 
 def report(  # noqa: PLR0913
     report_ids: Annotated[
@@ -89,7 +87,10 @@ def report(  # noqa: PLR0913
             help="The field whose slices and worst scores are shown. Default: the primary field.",
         ),
     ] = None,
-    samples: Annotated[int, _WORST] = 0,
+    samples: Annotated[
+        int,
+        Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score worst."),
+    ] = 0,
     all_fields: AllFields = False,
     baseline: Baseline = "",
     policy: PolicyOption = "",

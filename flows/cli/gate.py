@@ -188,7 +188,7 @@ def gate(  # noqa: PLR0912, PLR0913
             for file in files:
                 write(file, verdict, sides_home, took_s=took_s)
     if keep:
-        from answerkey.tasks.releases.kept_gate import keep_gate
+        from answerkey.tasks.releases.register import keep_gate
 
         keep_gate(home, verdict.new.partition("/")[0], old, verdict.policy)
     if as_json:

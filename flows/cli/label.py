@@ -110,7 +110,7 @@ def label(  # noqa: PLR0913
         if not is_claimed:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
         from answerkey.flows.cli.server import answer_until_stopped
-        from answerkey.flows.labelling import labelling_server
+        from answerkey.flows.pages import labelling_server
 
         session = LabellingSession(home, queue, partial(_decided, home, queue.id))
         token = secrets.token_urlsafe(24)

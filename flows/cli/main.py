@@ -63,7 +63,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "Read and compare": {
         "report": "compare",
-        "view": "view",
+        "view": "server",
         "compare": "compare",
         "diff": "compare",
         "history": "compare",

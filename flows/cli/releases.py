@@ -136,14 +136,15 @@ def generate(
     with at_work(home, quiet=quiet):
         from answerkey.flows.generate_answers import generate_answers
 
-        made = generate_answers(questions, generating, str(home))
+        result = generate_answers(questions, generating, str(home))
 
     # A dry run has costs only
-    if isinstance(made, Cost):
-        print_estimates([made], as_json=as_json, models="the model")
+    if isinstance(result, Cost):
+        print_estimates([result], as_json=as_json, models="the model")
         return 0
-    registration = registration_named(home, made.registration)
-    print_generated(made.generated, registration, as_json=as_json)
+    generated, registration_id = result
+    registration = registration_named(home, registration_id)
+    print_generated(generated, registration, as_json=as_json)
     if not as_json:
         _print_next(home, registration)
     return 0
@@ -153,9 +154,9 @@ def _print_next(home: Home, registration: Registration) -> None:
     """The command that evaluates a registered release, where no server does."""
     from answerkey.tasks.releases.register import ADDRESS
 
-    how = pasted(home, "evaluate", f"{ADDRESS}{registration.name}")
-    if how and not registration.report_id and not has_server():
-        print(f"evaluate it with: {how}")
+    line = pasted(home, "evaluate", f"{ADDRESS}{registration.name}")
+    if line and not registration.report_id and not has_server():
+        print(f"evaluate it with: {line}")
 
 
 @command
@@ -175,7 +176,7 @@ def score_traces(
     """
     from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
 
-    traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
+    traces = traces.model_copy(update={"rules": [absolute(source) for source in traces.rules]})
     with at_work(home, quiet=quiet):
         from answerkey.flows.score_traces import score_traces as run
 

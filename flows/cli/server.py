@@ -1,7 +1,7 @@
-"""`answerkey serve`: the flows on a Prefect server of this machine.
+"""`answerkey serve`: the flows on a Prefect server of this machine; and `view`: the whole home in a browser.
 
-It starts a server, the pages and the process that serves the deployments as children, starts again what dies, and does
-nothing that takes long itself: it can be ended at any moment, and they end with it, even if it is killed by force.
+`serve` starts a server, the pages and the process that serves the deployments as children, starts again what dies, and
+does nothing that takes long itself: it can be ended at any moment, and they end with it, even if it is killed by force.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import HTTPServer
@@ -29,7 +30,7 @@ from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.server import LOCK, NOTE, SERVING
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import locked
+from answerkey.tasks.warehouse.store import atomic_write, locked
 
 _HOST = "127.0.0.1"
 _DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
@@ -41,6 +42,8 @@ _PATIENCE_S = 20.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 """See prctl(2)."""
+_LIST = ".answerkey-pages"
+"""Names what `view --to` has written into a folder. Nothing else in it is ever removed."""
 
 
 class Stopped(Exception):
@@ -84,25 +87,25 @@ def serve(
     """
     if database and not database.startswith("postgresql+asyncpg://"):
         raise UserError("--database: give postgresql+asyncpg://USER@HOST/NAME")
-    from answerkey.tasks.publish.artifacts import PAGES
-
-    # The environment of everything that belongs to the server
     home = Home.parse(home.address)
-    environment = {
-        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
-        # and with them every run that renews one later.
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        **os.environ,
-        **({_DATABASE: database} if database else {}),
-        "PREFECT_HOME": str((home.local / "prefect").resolve()),
-        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
-        # Runs without a home of their own, and the home that the pages are of.
-        "ANSWERKEY_HOME": home.address,
-        # Else the page calls port 4200, wherever it came from.
-        "PREFECT_UI_API_URL": "/api",
-        PAGES: f"http://{_HOST}:{port + 1}",
-    }
     with stop_on_signals() as stop:
+        from answerkey.tasks.publish.artifacts import PAGES
+
+        # The environment of everything that belongs to the server
+        environment = {
+            # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses
+            # them, and with them every run that renews one later.
+            "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+            **os.environ,
+            **({_DATABASE: database} if database else {}),
+            "PREFECT_HOME": str((home.local / "prefect").resolve()),
+            "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
+            # Runs without a home of their own, and the home that the pages are of.
+            "ANSWERKEY_HOME": home.address,
+            # Else the page calls port 4200, wherever it came from.
+            "PREFECT_UI_API_URL": "/api",
+            PAGES: f"http://{_HOST}:{port + 1}",
+        }
         try:
             _serve(home, port, environment, stop)
         except Stopped:
@@ -131,17 +134,25 @@ def _serve(home: Home, port: int, environment: dict[str, str], stop: Stop) -> No
                 # A command that looks whether it is held has it for a moment.
                 time.sleep(wait_s)
                 stop.check()
-        _check_port(port)
-        _check_port(port + 1)
+        for own_port in (port, port + 1):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((_HOST, own_port))
+                except (OSError, OverflowError) as error:
+                    raise UserError(f"--port {own_port}: not available ({error}); choose another one") from error
         api = f"http://{_HOST}:{port}/api"
-        pages = f"http://{_HOST}:{port + 1}/"
         serving = home.local / SERVING
         serving.unlink(missing_ok=True)
 
         # The server first: the two others need it
         children = [
             Child("server", ["prefect_server", "--port", str(port)], partial(_answers, f"{api}/health")),
-            Child("pages", ["pages", home.address, "--port", str(port + 1)], partial(_answers, pages)),
+            Child(
+                "pages",
+                ["pages", home.address, "--port", str(port + 1)],
+                partial(_answers, f"http://{_HOST}:{port + 1}/"),
+            ),
             Child("flows", ["serving", home.address], serving.exists),
         ]
         for child in children:
@@ -195,25 +206,25 @@ def answer_until_stopped(pages: HTTPServer) -> None:
             pages.handle_request()
 
 
+@dataclass
 class Child:
     """A module of answerkey as a process, with a session of its own, which is gone with its children at the end."""
 
-    def __init__(self, name: str, arguments: Sequence[str], is_up: Callable[[], bool]) -> None:
-        self.name = name
-        self.log = Path()
-        self._arguments = arguments
-        self._is_up = is_up
-        self._process: subprocess.Popen[bytes] | None = None
+    name: str
+    arguments: Sequence[str]
+    is_up: Callable[[], bool]
+    log: Path = Path()
+    process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str], logs: Path) -> None:
         """Start it; its output is added to its log."""
         self.log = logs / f"{self.name}.log"
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"answerkey.flows.{self._arguments[0]}", *self._arguments[1:]],
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"answerkey.flows.{self.arguments[0]}", *self.arguments[1:]],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 # A group of its own: Ctrl-C in the terminal comes to us alone, and we end the whole group.
                 start_new_session=True,
@@ -223,7 +234,7 @@ class Child:
     @property
     def has_ended(self) -> bool:
         """Whether it has ended by itself."""
-        return self._process is not None and self._process.poll() is not None
+        return self.process is not None and self.process.poll() is not None
 
     def wait_until_up(self, stop: Stop) -> None:
         """Wait until it does its work.
@@ -234,24 +245,24 @@ class Child:
         deadline = time.monotonic() + _HEALTHY_S
         while time.monotonic() < deadline and not self.has_ended:
             stop.check()
-            if self._is_up():
+            if self.is_up():
                 return
             time.sleep(_LOOK_S)
         raise UserError(f"{self.name} did not start; see {self.log}")
 
     def end(self) -> None:
         """End it and its group: with SIGTERM, then by force."""
-        if self._process is None:
+        if self.process is None:
             return
         if self.name == "flows":
             # Told to end, it cancels its runs. Killed, it leaves them to us: they end, and go on with the next start.
-            self._process.kill()
-        _signal(self._process, signal.SIGTERM)
+            self.process.kill()
+        _signal(self.process, signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline and (self._process.poll() is None or _signal(self._process, 0)):
+        while time.monotonic() < deadline and (self.process.poll() is None or _signal(self.process, 0)):
             time.sleep(0.1)
-        _signal(self._process, signal.SIGKILL)
-        self._process.wait()
+        _signal(self.process, signal.SIGKILL)
+        self.process.wait()
 
 
 def _end_with_parent() -> None:
@@ -271,15 +282,6 @@ def _answers(address: str) -> bool:
         return getattr(error, "code", None) == HTTPStatus.UNAUTHORIZED
 
 
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, port))
-        except (OSError, OverflowError) as error:
-            raise UserError(f"--port {port}: not available ({error}); choose another one") from error
-
-
 def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
     """Send a signal to the group of a child; false where none is left in it."""
     try:
@@ -287,3 +289,96 @@ def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def view(
+    *,
+    port: Annotated[int, Parameter("--port", help="Port on this machine; 0 takes one that is free.")] = 4210,
+    to: Annotated[
+        Path | None,
+        Parameter(
+            "--to",
+            metavar="FOLDER",
+            help="Write all pages as files into this folder, for a web server or an object store, instead of serving "
+            "them. Pages of an earlier call that no longer exist are removed.",
+        ),
+    ] = None,
+    home: HomeOption = HOME,
+) -> int:
+    """Look at everything in a browser: data sets, releases over time, verdicts, reports and spend.
+
+    Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
+    snapshot, so they delay no run.
+
+    Examples:
+        answerkey view
+        answerkey view --home evaluations --port 4300
+        answerkey view --to site
+    """
+    home = Home.parse(home.address)
+    if not home.warehouse.exists():
+        raise UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+    if to:
+        print(f"{_write(home, to)} files in {to}; open {to / 'index.html'}")
+        return 0
+    from answerkey.flows.pages import page_server
+
+    with page_server(home, port) as server:
+        print(f"http://127.0.0.1:{server.server_port}  (home {home}, read-only; Ctrl-C stops it)", flush=True)
+        answer_until_stopped(server)
+    print("stopped", flush=True)
+    return 0
+
+
+def _write(home: Home, folder: Path) -> int:
+    """Write the site into a folder, each file whole or not at all, and remove what an earlier call has left of others.
+
+    Returns how many files it has.
+    """
+    from answerkey.tasks.publish.site import Site
+
+    if folder.is_file():
+        raise UserError(f"--to {folder}: this is a file; give a folder")
+    if isinstance(home.place, Path) and home.place.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise UserError(f"--to {folder}: this is in the home; give a folder outside of it")
+    site = Site(home)
+    written: list[str] = []
+    earlier_names: list[str] = []
+    try:
+        names = list(site.names())
+        # What the last call has written there and may remove: nothing that a link, or an edited list, has elsewhere.
+        # No page has a name that cannot be printed, and some of these no path can have
+        top = folder.resolve()
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            for name in (folder / _LIST).read_text(encoding="utf-8").splitlines():
+                if name != _LIST and name.isprintable() and (top / name).parent.resolve().is_relative_to(top):
+                    earlier_names.append(name)
+        # Ahead, so that what a kill leaves behind is known as well.
+        _note(folder, dict.fromkeys([*earlier_names, *names]))
+        for name in names:
+            try:
+                content = site.read(name)
+            except FileNotFoundError:
+                # Removed since its name was read.
+                continue
+            with atomic_write(folder / name) as unfinished:
+                unfinished.write_bytes(content)
+            written.append(name)
+        # What is a page no longer, and the folders that are empty without it
+        for name in {*earlier_names, *names} - {*written}:
+            file = folder / name
+            if file.is_dir():
+                continue
+            file.unlink(missing_ok=True)
+            for parent in file.parents[: len(Path(name).parts) - 1]:
+                with suppress(OSError):
+                    parent.rmdir()
+        _note(folder, written)
+    except OSError as error:
+        raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
+    return len(written)
+
+
+def _note(folder: Path, names: Iterable[str]) -> None:
+    with atomic_write(folder / _LIST) as unfinished:
+        unfinished.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")

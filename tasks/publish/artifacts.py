@@ -50,7 +50,7 @@ class _Server:
     answers = True
 
 
-def notify_api(what: str, do: Callable[[], T]) -> T | None:
+def notify_api(subject: str, do: Callable[[], T]) -> T | None:
     """Tell the Prefect server something that no run depends on; None where that failed, which is logged, and where
     this is no run of Prefect.
 
@@ -73,7 +73,7 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
             also_later = ", nor anything else until it answers again" if unreachable else ""
             # The address may have a password in it.
             reason = re.sub(r"//[^/\s@]*@", "//", f"{type(error).__name__}: {error}")
-            _log.warning(f"the Prefect server was not told {what}{also_later} ({reason}); the run goes on")
+            _log.warning(f"the Prefect server was not told {subject}{also_later} ({reason}); the run goes on")
         _Server.answers = not unreachable
         return None
     _Server.answers = True
@@ -124,8 +124,8 @@ def in_one_line(reports: Sequence[Report]) -> str:
             mean = score.mean if score else None
             means.append(f"{names[report.report_id]} {number(mean)}")
         n_more = len(dataset_reports) - len(means)
-        others = f" and {n_more} more" if n_more else ""
-        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{others}")
+        more_releases = f" and {n_more} more" if n_more else ""
+        lines.append(f"{field or 'no numbers'} on {dataset}: {', '.join(means)}{more_releases}")
     return "; ".join(lines)
 
 
@@ -176,6 +176,7 @@ def publish_run(
     """
     if not (drawn or within_run()):
         return ""
+    # What the page and its artifact are called
     if file_and_key:
         file, key = file_and_key
     else:
@@ -265,9 +266,10 @@ def report_file(dataset: str, release: str, version: int) -> str:
 
 def file_name(name: str) -> str:
     """A name from data as the name of a file or a folder: one that was changed gets a hash, so that none is another."""
+    # Cut by bytes, which is what file systems count
     short = re.sub(r"[^\w.-]+", "-", name).encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
-    kept = short.strip("-.")
-    return kept if kept and kept == name else f"{kept}-{content_hash(name)[:6]}".lstrip("-")
+    readable = short.strip("-.")
+    return readable if readable and readable == name else f"{readable}-{content_hash(name)[:6]}".lstrip("-")
 
 
 def artifact_key(kind: str, *names: str) -> str:

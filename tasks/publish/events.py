@@ -67,6 +67,7 @@ def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdi
     """
     if not on_server():
         return []
+    # Verdicts may be about reports of earlier runs
     gates = tuple(gates)
     reports = read_reports(home, [*report_ids, *(gated.new for gated in gates)])
     by_id = {report.report_id: report for report in reports}

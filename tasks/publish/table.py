@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 from answerkey.metrics_core.formatting import literal
 from answerkey.tasks.publish.escape import visible
@@ -81,22 +82,23 @@ class Table:
 
     def without(self, *names: str) -> Table:
         """The table without the columns `names`."""
-        columns = [column for column, name in enumerate(self.head) if name not in names]
-        rows = [[row[column] for column in columns] for row in self.rows]
+        retained = [name not in names for name in self.head]
+        rows = [list(compress(row, retained)) for row in self.rows]
         wrapped = {name: width for name, width in self.wrapped.items() if name not in names}
-        return replace(self, head=[self.head[column] for column in columns], rows=rows, wrapped=wrapped)
+        return replace(self, head=list(compress(self.head, retained)), rows=rows, wrapped=wrapped)
 
     def without_empty(self, *names: str) -> Table:
         """The table without those of the columns `names` that have nothing but dashes."""
         columns = dict(zip(self.head, zip(*self.rows, strict=True), strict=True)) if self.rows else {}
-        return self.without(*(name for name in names if {str(cell) for cell in columns.get(name, ())} <= {NONE}))
+        return self.without(*(name for name in names if {*map(str, columns.get(name, ()))} <= {NONE}))
 
-    def first(self, most: int) -> Table:
+    def first(self, n_rows: int) -> Table:
         """The table with at most so many rows."""
-        return replace(self, rows=self.rows[:most], groups=self.groups[:most])
+        return replace(self, rows=self.rows[:n_rows], groups=self.groups[:n_rows])
 
     def folded(self) -> Table:
         """The table as the page has it: each cell a `Cell`, and the columns `under` others below the cells of those."""
+        # By the index of a column, the one that its cells go under
         column_under = {
             self.head.index(name): target for name, target in self.under.items() if {name, target} <= {*self.head}
         }
@@ -124,6 +126,7 @@ class Table:
 
     def markdown(self) -> str:
         """The table and its notes as Markdown; text from data is shown literally."""
+        # The head is a row like others, with a rule below it
         rows = (self.head, *self.rows)
         head, *lines = (f"| {' | '.join(map(_markdown, row))} |" for row in rows)
         return "\n".join(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.decide.policy import ALL
 from answerkey.metrics_core.decide.verdict import Verdict, rounded
 from answerkey.metrics_core.formatting import chance
+from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.table import Cell, Table, estimate
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.decide.ppi import PredictionPowered
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.gate.calibrate import Calibration
+    from answerkey.tasks.validate.validate import Check
 
 ByRelease = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
@@ -65,6 +68,7 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
         by_release = reports_by_release(reports)
         title = f"{len(reports)} releases on {report.dataset}: mean [{_INTERVAL}]"
         return scores(title, by_release, names, list(counts(by_release)))
+    # One report: a row for each field
     report_scores = list(filter(None, map(report.score, names)))
     rows = []
     for score in report_scores:
@@ -81,7 +85,9 @@ def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
 
 def scores(title: str, by_release: ByRelease, names: Sequence[str], footer: Sequence[Row] = ()) -> Table:
     """Show the fields `names` with a column for each report, and below them rows about whole reports."""
-    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in by_release.values())) for name in names]
+    rows: list[Row] = []
+    for name in names:
+        rows.append((name, *(_mean(report.score(name)) for report in by_release.values())))
     metrics = [name.partition(".")[0] for name in names]
     # A line between metrics, unless each has a single field
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
@@ -96,15 +102,19 @@ def counts(by_release: ByRelease) -> Iterator[Row]:
     Human labels stand apart: an answer without a label is no failure.
     """
     reports = list(by_release.values())
-    if any(score.metric == LABEL for report in reports for score in report.overall):
+    scores = [*chain.from_iterable(report.overall for report in reports)]
+    if any(score.metric == LABEL for score in scores):
         yield "labelled/total", *(_coverage(report, labels=True) for report in reports)
-    yield "scored/total", *(_coverage(report) for report in reports)
-    clusters = [max((score.n_clusters or 0 for score in report.overall), default=0) for report in reports]
-    if any(clusters):
+    yield "scored/total", *map(_coverage, reports)
+    if any(score.n_clusters for score in scores):
+        clusters = []
+        for report in reports:
+            clusters.append(max((score.n_clusters or 0 for score in report.overall), default=0))
         yield "clusters", *(count(n or None) for n in clusters)
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:
+    # Labels by themselves, and scores that came with the answers not at all
     notes = report.manifest.get("metrics", {})
     scores = [score for score in report.overall if (score.metric == LABEL) == labels]
     scores = [score for score in scores if notes.get(score.metric, {}).get("kind") != "given"]
@@ -133,7 +143,8 @@ def agreements(by_release: ByRelease, primary: str) -> Table:
             if pair["field"] == primary:
                 agree = percent(pair["same"] / pair["n"])
                 only = f"{pair['only_given']:,}/{pair['only_ours']:,}"
-                sample_ids = ", ".join(map(_short, pair["samples"])) or NONE
+                # As much of a long id, such as a hash, as is mostly enough to find it
+                sample_ids = ", ".join(cut(sample_id, _LONGEST_ID) for sample_id in pair["samples"]) or NONE
                 rows.append((pair["given"], release, f"{pair['n']:,}", agree, only, sample_ids))
     rows.sort(key=lambda row: str(row[0]))
     head = ("given score", "release", "answers", "agree", "only given/ours", "samples that differ")
@@ -141,11 +152,6 @@ def agreements(by_release: ByRelease, primary: str) -> Table:
         f"Given scores against {primary}", head, rows, left=["release", "samples that differ"],
         wrapped={"samples that differ": 16}, groups=[row[0] for row in rows],
     )  # fmt: skip
-
-
-def _short(sample_id: str) -> str:
-    """Return an id, or as much of a long one, such as a hash, as is mostly enough to find it."""
-    return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
 def slices(by_release: ByRelease, name: str, max_values: int | None = None) -> Table:
@@ -213,9 +219,9 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
             group = row.slice.partition("=")[0]
         groups.append(group)
 
-        shown = Cell(finding(row), kind=row.finding or "not compared")
+        verdict = Cell(finding(row), kind=row.finding or "not compared")
         if row.name in doubtful:
-            shown = replace(shown, kind="not compared", below=(MOVES_WITH_LENGTH,))
+            verdict = replace(verdict, kind="not compared", below=(MOVES_WITH_LENGTH,))
 
         # What stands below the numbers on the page
         test = (_TESTS.get(row.test, row.test),) if row.test else ()
@@ -229,7 +235,7 @@ def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection
                 estimate(row.difference, row.low, row.high, signed),
                 estimate(row.people, row.people_low, row.people_high, signed),
                 Cell(chance(row.p_adjusted), below=test),
-                shown,
+                verdict,
                 Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()),
                 needed(row) or NONE,
                 NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}",
@@ -300,40 +306,22 @@ def coverage(by_release: ByRelease, names: Sequence[str]) -> Table:
     return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSummary:
-    """What a check of the data found; `release` is None where it was about all of them."""
-
-    rule: str
-    severity: str
-    release: str | None
-    success: bool
-    n_checked: int
-    n_failed: int
-    message: str
-
-
-def checks(title: str, checked: Sequence[CheckSummary]) -> Table:
-    """Checks of the data, with what each found."""
-    rows = [
-        (check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message) for check in checked
-    ]
+def checks(title: str, outcomes: Sequence[Check]) -> Table:
+    """Show checks of the data, with what each found."""
+    rows = []
+    for check in outcomes:
+        rows.append((check.rule, check.severity, count(check.n_failed), count(check.n_checked), check.message))
     head = ("check", "severity", "found", "checked", "message")
     return Table(title, head, rows, left=["severity", "message"], wrapped={"message": 36})
 
 
 def versions(reports: Collection[Report]) -> Table:
     """What each report was made of and with."""
-    rows: list[Row] = [
-        (
-            report.report_id, report.created_at, report.status.lower(),
-            *(Cell(str(text), kind="code") for text in (
-                report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"],
-                report.run_id,
-            )),
-        )
-        for report in reports
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for report in reports:
+        hashes = [report.dataset_version, report.answers_version, report.manifest["code"], report.manifest["seed"]]
+        codes = [Cell(str(text), kind="code") for text in (*hashes, report.run_id)]
+        rows.append((report.report_id, report.created_at, report.status.lower(), *codes))
     head = ("report", "made", "status", "data set", "answers", "scoring code", "seed", "run")
     return Table("Versions and hashes", head, rows, left=head)
 
@@ -402,7 +390,7 @@ def costs(title: str, estimates: Sequence[Cost]) -> Table:
         n_tokens = f"{_rough(cost.tokens_in)}/{_rough(cost.tokens_out)}"
         n_calls = f"{cost.calls:,}", f"{cost.in_ledger:,}"
         rows.append((cost.metric, count(cost.samples), *n_calls, n_tokens, dollars(cost.cost_usd)))
-    # The metrics are about the same samples
+    # The metrics are about the same samples, so these are not added up
     rows[-1] = ("total", "", *rows[-1][2:])
     head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
     return Table(title, head, rows, groups=[*("metric" for _ in estimates), "total"])

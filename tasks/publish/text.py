@@ -168,6 +168,7 @@ def percent(value: float | None) -> str:
     if value is None:
         return NONE
     text = f"{100 * value:.1f}"
+    # What is rounded to a whole is only nearly one
     if text == "100.0":
         return "100 %" if value >= 1 else "> 99.9 %"
     return "< 0.1 %" if text == "0.0" and value > 0 else f"{text.removesuffix('.0')} %"
@@ -403,6 +404,7 @@ def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
 
 def total(estimates: Sequence[Cost]) -> Cost:
     """Add up costs."""
+    # The price is not known if one is not
     names = ("samples", "calls", "in_ledger", "tokens_in", "tokens_out")
     sums = {name: sum(getattr(estimate, name) for estimate in estimates) for name in names}
     return Cost("total", **sums, cost_usd=total_usd(estimates))
@@ -413,6 +415,7 @@ def what_it_costs(
 ) -> str:
     """Say which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
     cost = total(estimates)
+    # The limits that are set
     limited = []
     if limits.max_calls is not None:
         limited.append(f"{limits.max_calls:,} calls")

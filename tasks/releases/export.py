@@ -25,7 +25,6 @@ _ANSWER_KEYS: tuple[Key, ...] = (
     "id", "question", "answer", "label", "missing_because", "repeat", "context", "scores",
 )  # fmt: skip
 _ANSWER_PATHS = {key: f"{_FIELDS}.{key}" for key in _ANSWER_KEYS}
-_ANY_RELEASE: Mapping[str, str | None] = {"release": None, "answers_version": None}
 _BATCH = 2_000
 _SQL = statements(__name__)
 
@@ -45,9 +44,8 @@ def stored_references(
         newest = warehouse.execute(_SQL["newest_version"], {"dataset": dataset}).fetchone()
         if newest is None:
             return None
-        _write_references(
-            warehouse, {**_ANY_RELEASE, "dataset": dataset, "version": str(newest[0])}, file, questions=questions
-        )
+        version = {"dataset": dataset, "version": str(newest[0]), "release": None, "answers_version": None}
+        _write_references(warehouse, version, file, questions=questions)
         slices = warehouse.execute(_SQL["slices"], {"dataset": dataset}).fetchall()
     return dict(_REFERENCE_PATHS), tuple(str(name) for (name,) in slices)
 
@@ -58,8 +56,10 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     Loaded again they make the same data set version, answers version and sample keys.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
+    answers = folder / "stored-answers.jsonl"
+    references = folder / "stored-references.jsonl"
     parameters = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
+    # One line for each answer; slices and columns are found on the way
     slices: set[str] = set()
     columns: set[str] = set()
     with home.warehouse.reading() as warehouse:
@@ -67,21 +67,19 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
             for *texts, slice_values, own_columns in _fetch(warehouse, "answers", parameters):
                 slices |= set(slice_values or {})
                 columns |= set(own_columns or {})
-                fields = dict(zip(_ANSWER_PATHS, texts, strict=True))
-                out.write(
-                    json.dumps({**(slice_values or {}), **(own_columns or {}), _FIELDS: fields}, ensure_ascii=False)
-                    + "\n"
-                )
+                row = {**(slice_values or {}), **(own_columns or {})}
+                row[_FIELDS] = dict(zip(_ANSWER_PATHS, texts, strict=True))
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
         _write_references(warehouse, parameters, references)
     return Source(
-        str(answers),
-        str(references),
-        dataset,
-        release,
-        _ANSWER_PATHS,
-        _REFERENCE_PATHS,
-        tuple(sorted(slices)),
-        tuple(sorted(columns)),
+        answers=str(answers),
+        references=str(references),
+        dataset=dataset,
+        release=release,
+        paths=_ANSWER_PATHS,
+        reference_paths=_REFERENCE_PATHS,
+        slices=tuple(sorted(slices)),
+        columns=tuple(sorted(columns)),
     )
 
 
@@ -96,6 +94,8 @@ def _write_references(
         for *row, _ in _fetch(warehouse, "samples", parameters):
             digest.update(Reference.stored(row)._replace(question=None).hash.encode())
         with_questions = digest.hexdigest()[:12] != parameters["version"]
+
+    # One line for each sample
     with file.open("w", encoding="utf-8") as out:
         for sample_id, question, references, facts, cluster, incorrect, slices in _fetch(
             warehouse, "samples", parameters

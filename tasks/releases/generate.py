@@ -11,7 +11,7 @@ import json
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from answerkey.metrics_core.llm.generate import generate as ask
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.publish.text import price
+from answerkey.tasks.publish.text import counted, price
 from answerkey.tasks.releases.provenance import (
     answers_file,
     check_settings,
@@ -142,7 +142,7 @@ def tally(generated: Generated) -> str:
 
 def spent(generated: Generated) -> str:
     """The calls that generation made, and their cost."""
-    return f"{generated.calls:,} call{'' if generated.calls == 1 else 's'}, {price(generated.cost_usd)}"
+    return f"{counted(generated.calls, 'call')}, {price(generated.cost_usd)}"
 
 
 @dataclass(slots=True)
@@ -165,6 +165,7 @@ class _Tally:
         self.status[answer.status] += 1
         if answer.reason is not None:
             self.reasons[answer.reason.partition(":")[0]] += 1
+        # What is known of a reply only
         if (origin := answer.origin) is None:
             return
         self.models[origin.model] += 1
@@ -175,13 +176,6 @@ class _Tally:
         self.tokens_out += origin.tokens_out or 0
         is_priced = self.cost is not None and origin.cost_usd is not None
         self.cost = self.cost + origin.cost_usd if is_priced else None  # type: ignore[operator]
-
-    def pay(self, access: Access, keys: Sequence[str]) -> None:
-        """Add what all runs together have spent on these requests."""
-        for spending in spent_on(access, keys):
-            self.calls_ever += spending.calls
-            is_priced = self.cost_ever is not None and spending.cost_usd is not None
-            self.cost_ever = self.cost_ever + spending.cost_usd if is_priced else None  # type: ignore[operator]
 
 
 def check_release(home: Home, dataset: str, release: str, asking: Asking) -> None:
@@ -218,7 +212,8 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
     # Ask all questions, in the folder of the run, which is cleared after it even if it is killed: this may take hours
     check_release(home, question_set.dataset, release, asking)
     asking_with_key = asking.with_key()
-    file, tally = answers_file(home, question_set.dataset, release), _Tally()
+    file = answers_file(home, question_set.dataset, release)
+    tally = _Tally()
     remaining = questions(question_set, asking.prompting.template, work)
     work.mkdir(parents=True, exist_ok=True)
     unfinished = work / f"{uuid.uuid4().hex}.jsonl"
@@ -256,18 +251,22 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
 
 
 def _requests(asking: Asking, batch: Iterable[Question]) -> Iterator[Request]:
-    return (
-        asking.prompting.request(asking.model, question.values, repeat)
-        for question in batch
-        if not question.blank
-        for repeat in range(1, asking.repeats + 1)
-    )
+    for question in batch:
+        if not question.blank:
+            for repeat in range(1, asking.repeats + 1):
+                yield asking.prompting.request(asking.model, question.values, repeat)
 
 
 def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
+    # The ledger answers what was asked before
     requests = list(_requests(asking, batch))
     answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
-    tally.pay(asking.access, [request.key for request in requests])
+    # What all runs together have spent on these requests
+    for spending in spent_on(asking.access, [request.key for request in requests]):
+        tally.calls_ever += spending.calls
+        is_priced = tally.cost_ever is not None and spending.cost_usd is not None
+        tally.cost_ever = tally.cost_ever + spending.cost_usd if is_priced else None  # type: ignore[operator]
+
     # A row for each answer, in the order of the questions
     for question, repeat in itertools.product(batch, range(1, asking.repeats + 1)):
         row: dict[str, Any] = {"id": question.sample_id, "question": question.text}
@@ -321,16 +320,16 @@ def check_answered(generated: Generated, min_share: float) -> None:
     """Check that enough of the answers are there for the release to be registered.
 
     Args:
-        least: share of the answers that were asked for, 0 to 1. There must be at least one in any case.
+        min_share: share of the answers that were asked for, 0 to 1. There must be at least one in any case.
 
     Raises:
         UserError: there are too few.
     """
     if generated.n_answered and generated.n_answered >= min_share * generated.n_wanted:
         return
-    counted = "questions have an answer" if generated.repeats == 1 else "answers are there"
+    subject = "questions have an answer" if generated.repeats == 1 else "answers are there"
     raise UserError(
-        f"{generated.dataset}/{generated.release}: {generated.n_answered:,} of {generated.n_wanted:,} {counted} "
+        f"{generated.dataset}/{generated.release}: {generated.n_answered:,} of {generated.n_wanted:,} {subject} "
         f"({generated.why}), and it takes {min_share:.0%} to register the release (--min-answered); "
         "run again to go on: what was answered is not asked again"
     )
@@ -341,8 +340,12 @@ def register_generated(
 ) -> Registration:
     """Register the answers as a release that waits for its evaluation; see `register`."""
     source = Source(
-        generated.answers, question_set.known, question_set.dataset, generated.release,
-        _PATHS if generated.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
-        question_set.paths if question_set.known else {}, question_set.slices,
-    )  # fmt: skip
+        answers=generated.answers,
+        references=question_set.known,
+        dataset=question_set.dataset,
+        release=generated.release,
+        paths=_PATHS if generated.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
+        reference_paths=question_set.paths if question_set.known else {},
+        slices=question_set.slices,
+    )
     return register(home, source, run_id, work)

@@ -102,8 +102,8 @@ def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
 def generation_of(answers: str) -> dict[str, Any] | None:
     """The manifest of generated answers; None if there is none, or if it describes other answers."""
     content = _content(manifest_file(answers))
-    there = Path(answers).is_file() and content.get(DIGEST) == _digest(Path(answers))
-    return content if there else None
+    is_current = Path(answers).is_file() and content.get(DIGEST) == _digest(Path(answers))
+    return content if is_current else None
 
 
 def _content(file: Path) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def text_or_file(prompt: str) -> str:
     Raises:
         UserError: it looks like the name of a text file that does not exist; or the file is not text.
     """
+    # What cannot be the name of a file is the prompt itself
     name = prompt.strip()
     if "\n" in name or not 0 < len(name) < _LONGEST_NAME:
         return prompt
@@ -103,6 +104,7 @@ def find_questions(
     if URL.match(dataset) or DUCKDB_TABLE.match(dataset) or Path(dataset).is_file():
         dataset_of_file = dataset_name(Source(dataset, dataset=name))
         return QuestionSet(dataset_of_file, dataset, dataset, dict(paths or {}), tuple(slices))
+    # A data set of the warehouse, whose columns and slices are known
     rows = []
     if home.warehouse.exists():
         rows = home.rows("SELECT DISTINCT dataset FROM datasets ORDER BY dataset")
@@ -131,26 +133,26 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         question_set.paths,
         question_set.slices,
         source.records,
-        _shown(question_set),
+        _source_name(question_set),
         converted=source.reading.is_converted,
     )
     needed: tuple[Key, ...] = ("id", "references") if question_set.known else ("id",)
     for key in needed:
         if key not in columns.paths:
             raise UserError(
-                f"{_shown(question_set)}: no column for {key} was recognised; name it with --map {key}=COLUMN"
+                f"{_source_name(question_set)}: no column for {key} was recognised; name it with --map {key}=COLUMN"
             )
 
     # A question for each id, with what the template shows of it
     paths = _placeholder_paths(question_set, template, columns, source.records)
     hash_by_id: dict[str, str] = {}
     for raw in source.rows:
-        sample = Reference.of(raw, replace(columns, slices=()), _shown(question_set))
+        sample = Reference.of(raw, replace(columns, slices=()), _source_name(question_set))
         content = sample.hash
         first_hash = hash_by_id.setdefault(sample.sample_id, content)
         if first_hash != content:
             raise UserError(
-                f"{_shown(question_set)}: id {sample.sample_id!r} occurs again in row {raw.row} with different "
+                f"{_source_name(question_set)}: id {sample.sample_id!r} occurs again in row {raw.row} with different "
                 f"content; keep one row per id"
             )
         if first_hash is not content:
@@ -196,7 +198,8 @@ def _placeholder_paths(
                 if not column.startswith("_") and steps(column) not in hidden_paths
             ]
             raise UserError(
-                f"template: {_shown(question_set)} has no column {name!r} with a text; there are {', '.join(choices)}"
+                f"template: {_source_name(question_set)} has no column {name!r} with a text; there are "
+                f"{', '.join(choices)}"
             )
         paths[name] = path
     return paths
@@ -206,9 +209,11 @@ def _text(record: Record, path: str, question_set: QuestionSet, row: int) -> str
     try:
         return clean(as_text(value(record, path))) or ""
     except ValueError as error:
-        raise UserError(f"{_shown(question_set)}, row {row}: {path} {error}; correct the row or template") from error
+        raise UserError(
+            f"{_source_name(question_set)}, row {row}: {path} {error}; correct the row or template"
+        ) from error
 
 
-def _shown(question_set: QuestionSet) -> str:
+def _source_name(question_set: QuestionSet) -> str:
     """The source as messages name it."""
     return without_secrets(question_set.source) if question_set.known else f"the data set {question_set.dataset}"

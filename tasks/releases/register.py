@@ -1,4 +1,6 @@
-"""The registry of releases to evaluate: answers in the warehouse that wait for a report, claimed by one run at a time.
+"""The registry of releases to evaluate, and the gate of a data set that decides where a run names none.
+
+A registration is answers in the warehouse that wait for a report, claimed by one run at a time.
 
 An event that is lost costs nothing, because a schedule finds what has no report; one that comes twice does nothing,
 because only one run at a time has a registration, and it looks first.
@@ -14,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.decide.policy import Policy
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source, dataset_name, load
@@ -23,6 +26,7 @@ from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_answers, stored_references
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import commit, record_validation
+from answerkey.tasks.reports.report import Report
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
@@ -78,6 +82,7 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         UserError: a name is missing, the source cannot be loaded, its rows break the contract, or they are answers of
             several releases.
     """
+    # The answers, of one release, and which of them can be scored
     if not source.release.strip():
         raise UserError("a registered release needs a name")
     loaded = _loaded(home, replace(source, dataset=dataset_name(source)), work)
@@ -89,24 +94,27 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         )
     # Which metrics will score it is not known yet: perhaps they need no references.
     validation = validate(loaded.staged, loaded.rejects, str(work), Contract(references="unused"), home=home.local)
-    record_validation(home, run_id, source.answers, loaded, validation)
+    record_validation(home, run_id, source.answers, loaded=loaded, validation=validation)
     if validation.broken:
         raise UserError(f"{called(source.answers)}: {validation.broken}")
-    committed = commit(home, run_id, source.answers, loaded, validation.accepted, ())
+    committed = commit(home, run_id, source.answers, loaded=loaded, accepted=validation.accepted, parts=())
     [release] = committed.releases
-    key = [committed.dataset, committed.dataset_version, release.release, release.answers_version]
+
+    # The registration is named after the content, so the same content is the same registration
     columns = {
-        "registration": content_hash(key)[:12],
         "dataset": committed.dataset,
         "dataset_version": committed.dataset_version,
         "release": release.release,
         "answers_version": release.answers_version,
-        "source": without_secrets(source.answers),
-        "generation": json.dumps(generation_of(source.answers)),
     }
+    columns["registration"] = content_hash([*columns.values()])[:12]
+    columns["source"] = without_secrets(source.answers)
+    columns["generation"] = json.dumps(generation_of(source.answers))
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], columns)
     registration = registration_named(home, columns["registration"])
+
+    # An automation may start its evaluation
     payload = {name: getattr(registration, name) for name in ("registration", "dataset", "release")} | {
         "home": home.address
     }
@@ -120,6 +128,7 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
     except UserError as error:
         if source.references is not None:
             raise
+        # The references of the data set's newest version, if there is one
         file = work / "known.jsonl"
         if home.warehouse.exists() and (stored := stored_references(home, source.dataset, file)):
             paths, slices = stored
@@ -131,11 +140,11 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
         return loaded
 
 
-def registered_source(home: Home, registration: Registration, folder: Path) -> Source:
-    """Write the answers of a registration, and their references, into `folder`."""
+def stored_source(home: Home, origin: Registration | Report, folder: Path) -> Source:
+    """Write the answers of a registration or a report, and their references, into `folder`."""
     return stored_answers(
-        home, registration.dataset, registration.dataset_version, registration.release, registration.answers_version,
-        folder,
+        home, origin.dataset, origin.dataset_version, origin.release, answers_version=origin.answers_version,
+        folder=folder,
     )  # fmt: skip
 
 
@@ -188,13 +197,43 @@ def claimed(home: Home, answers: str) -> Iterator[tuple[list[str], str]]:
         yield [], ""
         return
     name = registration_named(home, answers.removeprefix(ADDRESS)).registration
-    with home.warehouse.claimed(f"registration-{name}") as is_mine:
+    with home.warehouse.claimed(f"registration-{name}") as is_claimed:
         registration = registration_named(home, name)
         if registration.report_id:
             yield [registration.report_id], f"nothing new: {registration.name} has the report {registration.report_id}"
         elif registration.superseded:
             yield [], f"{registration.name}: {name} is left out, since the release has newer answers"
-        elif not is_mine:
+        elif not is_claimed:
             yield [], f"{registration.name}: another run is evaluating it"
         else:
             yield [], ""
+
+
+def keep_gate(home: Home, dataset: str, baseline: str, policy: Policy) -> None:
+    """Keep the gate of a data set. It holds until another is kept; its policy says what a PASS makes of the baseline.
+
+    Args:
+        baseline: a release, of which always the newest report counts, or the id of a report, which stays the same.
+    """
+    columns = {"dataset": dataset, "baseline": baseline, "policy": json.dumps(policy.as_dict())}
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(_SQL["keep_gate"], columns)
+
+
+def kept_gate(home: Home, dataset: str) -> tuple[str, str]:
+    """The baseline of a data set, and the text of its policy; both empty where no gate is kept.
+
+    >>> from answerkey.tasks.warehouse.home import Home
+    >>> kept_gate(Home.parse("no such home"), "faq")
+    ('', '')
+    """
+    rows = home.rows(_SQL["kept_gate"], {"dataset": dataset}) if home.warehouse.exists() else []
+    return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
+
+
+def never_gated(home: Home) -> list[tuple[str, str, str, str]]:
+    """Report, baseline, policy and time of the gate of each newest registered release that it has not decided on.
+
+    A gate may be kept only after a release was evaluated, or changed since.
+    """
+    return home.rows(_SQL["never_gated"]) if home.warehouse.exists() else []

@@ -159,10 +159,13 @@ def s3_settings() -> Mapping[str, str]:
         "secret": ("AWS_SECRET_ACCESS_KEY",),
         "session_token": ("AWS_SESSION_TOKEN",),
     }
-    found = {what: next(filter(None, map(os.environ.get, some)), "") for what, some in names.items()}
-    if not found["key_id"] or not found["secret"]:
+    # The first of the variables that is set
+    settings = {}
+    for setting, variables in names.items():
+        settings[setting] = next(filter(None, map(os.environ.get, variables)), "")
+    if not settings["key_id"] or not settings["secret"]:
         raise UserError("a home in a bucket needs keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-    return {**found, "region": found["region"] or "us-east-1"}
+    return {**settings, "region": settings["region"] or "us-east-1"}
 
 
 @cache

@@ -50,14 +50,24 @@ class Home:
         if not isinstance(place, str) or "://" not in place:
             if Path(place).is_file():
                 raise UserError(f"{place}: this is a file; the home is a folder, in which the warehouse is")
-            _not_partitioned(str(Path(place).absolute()))
-            return cls(Path(place))
-        if not place.startswith(PREFIX):
-            raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
-        address = bucket_address(place)
-        _not_partitioned(address)
-        catalog(address)
-        return cls(address)
+            home = cls(Path(place))
+            location = str(Path(place).absolute())
+        else:
+            if not place.startswith(PREFIX):
+                raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
+            location = bucket_address(place)
+            home = cls(location)
+
+        # DuckDB would read the name of such a folder as a column of the files in it
+        for folder in location.split("/"):
+            if "=" in folder.strip("="):
+                raise UserError(
+                    f"{location}: the home cannot be in {folder!r}, a folder called NAME=VALUE; name another with "
+                    "--home"
+                )
+        if home.shared:
+            catalog(location)
+        return home
 
     def __str__(self) -> str:
         return str(self.place)
@@ -88,8 +98,8 @@ class Home:
         """The folder for what is of this machine alone; of a home in a folder, that folder."""
         if isinstance(self.place, Path):
             return self.place
-        own = hashlib.sha256(self.place.encode()).hexdigest()[:16]
-        return Path(os.environ.get(SCRATCH) or Path.home() / ".cache" / "answerkey") / own
+        digest = hashlib.sha256(self.place.encode()).hexdigest()[:16]
+        return Path(os.environ.get(SCRATCH) or Path.home() / ".cache" / "answerkey") / digest
 
     @property
     def warehouse(self) -> Warehouse:
@@ -114,7 +124,9 @@ class Home:
         if isinstance(self.place, Path):
             return str(self.place)
         database = catalog(self.place)
-        return f"postgresql:{database.partition(':')[2] if '://' in database else database}"
+        if "://" in database:
+            database = database.partition(":")[2]
+        return f"postgresql:{database}"
 
     @property
     def embeddings(self) -> str:
@@ -142,12 +154,3 @@ def is_work_folder(name: str) -> bool:
     (True, False)
     """
     return bool(re.fullmatch(r"(tried-)?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}|lake-\d+", name))
-
-
-def _not_partitioned(place: str) -> None:
-    """DuckDB reads a folder called NAME=VALUE as a column of the files in it."""
-    found = next((part for part in place.split("/") if "=" in part.strip("=")), "")
-    if found:
-        raise UserError(
-            f"{place}: the home cannot be in {found!r}, a folder called NAME=VALUE; name another with --home"
-        )

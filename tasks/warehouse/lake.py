@@ -65,7 +65,7 @@ class Lake:
 
     def exists(self) -> bool:
         """Whether anything has been written yet."""
-        opened = self._opened(WAIT_FOR_OTHERS_S)
+        opened = self._opened()
         if opened is None:
             return False
         with self._cursor(opened) as connection:
@@ -87,7 +87,7 @@ class Lake:
         import duckdb
 
         self._opened(wait_s)
-        with self._locked(_LOCK, wait_s) as lock:
+        with self._locked(wait_s) as lock:
             # Whoever comes first to an empty catalog makes its tables, which two at once cannot.
             with self._cursor(self._opened(wait_s) or self._open(make=True)) as connection:
                 connection.execute("BEGIN")
@@ -106,8 +106,8 @@ class Lake:
                     connection.execute("COMMIT")
                 except duckdb.Error as error:
                     # Its class depends on what DuckLake was doing when it lost a server.
-                    why = f"nothing was committed, or it is not known: {_brief(error)}"
-                    raise Unreachable(f"{self.address}: {why}") from error
+                    reason = f"nothing was committed, or it is not known: {_brief(error)}"
+                    raise Unreachable(f"{self.address}: {reason}") from error
             store = BucketStore(self.address, self.folder)
             for name in taken_in:
                 store.remove(name)
@@ -141,11 +141,11 @@ class Lake:
         Args:
             wait: block until the claim is free, so that True is always yielded.
         """
-        connection = self._catalog(WAIT_FOR_OTHERS_S)
+        connection = self._catalog()
         try:
             function = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
-            [(taken,)] = connection.execute(f"SELECT {function}({_KEY})", [f"answerkey {name}"]).fetchall()
-            yield wait or bool(taken)
+            [(is_free,)] = connection.execute(f"SELECT {function}({_KEY})", [f"answerkey {name}"]).fetchall()
+            yield wait or bool(is_free)
         finally:
             connection.close()
 
@@ -173,9 +173,9 @@ class Lake:
         Files are removed a day after they were last needed: until then a reader may have them open, or a writer may be
         about to commit what looks like an orphan.
         """
-        if (opened := self._opened(WAIT_FOR_OTHERS_S)) is None:
+        if (opened := self._opened()) is None:
             raise nothing_here(self.address)
-        with self._locked(_LOCK, WAIT_FOR_OTHERS_S) as lock, self._cursor(opened) as connection:
+        with self._locked() as lock, self._cursor(opened) as connection:
             steps = {
                 "states": f"ducklake_expire_snapshots('lake', older_than => now() - INTERVAL {STATES_DAYS} DAY)",
                 "merged": "ducklake_merge_adjacent_files('lake')",
@@ -190,12 +190,12 @@ class Lake:
         return Maintained(merged, len(maintained["states"]), len(maintained["old"]) + len(maintained["orphans"]))
 
     @contextmanager
-    def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:
+    def _locked(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[psycopg.Connection]:
         connection = self._catalog(wait_s)
         try:
             # Another process is at work for as long as it takes; if its host is lost, the server's keepalives end it.
             with self._reached():
-                connection.execute(f"SELECT pg_advisory_lock({_KEY})", [name])
+                connection.execute(f"SELECT pg_advisory_lock({_KEY})", [_LOCK])
             yield connection
         finally:
             connection.close()
@@ -205,7 +205,7 @@ class Lake:
         with self._reached():
             lock.execute("SELECT 1")
 
-    def _catalog(self, wait_s: float) -> psycopg.Connection:
+    def _catalog(self, wait_s: float = WAIT_FOR_OTHERS_S) -> psycopg.Connection:
         """A connection of its own to the catalog's database."""
         import psycopg
 
@@ -216,7 +216,9 @@ class Lake:
         while True:
             try:
                 with self._reached():
-                    made = psycopg.connect(conninfo, autocommit=True, connect_timeout=10, application_name="answerkey")
+                    connection = psycopg.connect(
+                        conninfo, autocommit=True, connect_timeout=10, application_name="answerkey"
+                    )
             except Unreachable as error:
                 # Some of it passes: a server that starts again.
                 if time.monotonic() > deadline or not any(words in str(error.__cause__) for words in _PASSING):
@@ -224,9 +226,9 @@ class Lake:
                 time.sleep(0.2)
             else:
                 _answered.add((os.getpid(), conninfo))
-                return made
+                return connection
 
-    def _opened(self, wait_s: float) -> duckdb.DuckDBPyConnection | None:
+    def _opened(self, wait_s: float = WAIT_FOR_OTHERS_S) -> duckdb.DuckDBPyConnection | None:
         """The connection of this process, which stays open; None where nothing was ever written to the catalog."""
         key = (os.getpid(), catalog(self.address), self.address)
         with _opening:
@@ -271,13 +273,14 @@ class Lake:
             )
         except duckdb.Error as error:
             connection.close()
+            # DuckLake says by its text alone what is wrong
             message = str(error)
             if "creating a new DuckLake is explicitly disabled" in message:
                 raise _NoLake from error
             if "does not match existing data path" in message:
-                other = message.partition("data path in the catalog ")[2].partition(f"/{DATA}/")[0].strip('"')
+                other_home = message.partition("data path in the catalog ")[2].partition(f"/{DATA}/")[0].strip('"')
                 raise UserError(
-                    f"{self.address}: {CATALOG} names the catalog of {other}; each home has a database of its own"
+                    f"{self.address}: {CATALOG} names the catalog of {other_home}; each home has a database of its own"
                 ) from error
             raise Unreachable(f"{self.address}: the catalog cannot be attached: {_brief(message)}") from error
         _open[os.getpid(), conninfo, self.address] = connection
@@ -337,15 +340,15 @@ def catalog(address: str) -> str:
     Raises:
         UserError: it is missing or of another kind, has a password in it, or the extra `cluster` is not installed.
     """
-    given = os.environ.get(CATALOG, "")
-    if not given:
+    setting = os.environ.get(CATALOG, "")
+    if not setting:
         raise UserError(
             f'{address}: a home in a bucket needs a catalog; set {CATALOG}="postgres:host=HOST dbname=NAME"'
         )
-    is_address = given.startswith(("postgres://", "postgresql://"))
-    if not is_address and not given.startswith("postgres:"):
+    is_address = setting.startswith(("postgres://", "postgresql://"))
+    if not is_address and not setting.startswith("postgres:"):
         raise UserError(f'{CATALOG}: write it as "postgres:host=HOST dbname=NAME"')
-    conninfo = given if is_address else given.removeprefix("postgres:")
+    conninfo = setting if is_address else setting.removeprefix("postgres:")
     if importlib.util.find_spec("psycopg") is None:
         raise UserError(_NEEDS)
     import psycopg
@@ -364,17 +367,18 @@ def catalog(address: str) -> str:
 def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:
     """Let a session with the extension httpfs read and write s3:// with the keys of the environment."""
     settings = s3_settings()
+
     # The names that all clients of S3 read mean nothing to DuckDB.
     endpoint = urlsplit(settings["endpoint"])
-    place = ", ENDPOINT $endpoint, URL_STYLE 'path', USE_SSL $ssl" if settings["endpoint"] else ""
-    token = ", SESSION_TOKEN $token" if settings["session_token"] else ""
+    clauses = "TYPE s3, KEY_ID $key, SECRET $secret, REGION $region"
     values = {"key": settings["key_id"], "secret": settings["secret"], "region": settings["region"]}
-    values |= {"endpoint": endpoint.netloc, "ssl": str(endpoint.scheme != "http").lower()} if place else {}
-    values |= {"token": settings["session_token"]} if token else {}
-    connection.execute(
-        f"CREATE OR REPLACE SECRET answerkey (TYPE s3, KEY_ID $key, SECRET $secret, REGION $region{place}{token})",
-        values,
-    )
+    if settings["endpoint"]:
+        clauses += ", ENDPOINT $endpoint, URL_STYLE 'path', USE_SSL $ssl"
+        values |= {"endpoint": endpoint.netloc, "ssl": str(endpoint.scheme != "http").lower()}
+    if settings["session_token"]:
+        clauses += ", SESSION_TOKEN $token"
+        values["token"] = settings["session_token"]
+    connection.execute(f"CREATE OR REPLACE SECRET answerkey ({clauses})", values)
     connection.execute(
         "SET GLOBAL http_retries = 9; SET GLOBAL http_retry_wait_ms = 100; SET GLOBAL http_retry_backoff = 2"
     )

@@ -67,6 +67,7 @@ def relations() -> Mapping[str, Relation]:
             columns |= dict(_NOTE.findall(comment))
             comment = _NOTE.sub("", comment)
         else:
+            # A key that is a comment is not looked after by DuckDB
             for left_out, kind, rule in _CONSTRAINT.findall(body):
                 if kind == "PRIMARY KEY":
                     key = tuple(rule.split(", "))
@@ -104,15 +105,15 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int:
     return int(version)
 
 
-def check_version(place: object, version: int) -> None:
-    """Check that this answerkey knows the tables at `place`: they have its version, or there are none.
+def check_version(home: object, version: int) -> None:
+    """Check that this answerkey knows the tables of `home`: they have its version, or there are none.
 
     Raises:
         UserError: another version made them.
     """
     if version not in (0, VERSION):
         raise UserError(
-            f"{place}: written by another version of answerkey (its tables have version {version}, this one supports "
+            f"{home}: written by another version of answerkey (its tables have version {version}, this one supports "
             f"{VERSION}); install that one, or give another --home"
         )
 

@@ -136,8 +136,8 @@ class FolderStore:
             # One that another process removes meanwhile is no file of this store any more.
             with suppress(FileNotFoundError):
                 if path.is_file():
-                    about = path.stat()
-                    yield StoredFile(path.relative_to(self.folder).as_posix(), about.st_size, about.st_mtime)
+                    status = path.stat()
+                    yield StoredFile(path.relative_to(self.folder).as_posix(), status.st_size, status.st_mtime)
 
 
 @contextmanager
@@ -216,16 +216,20 @@ def check_host(lock: int, file: Path) -> None:
     Raises:
         UserError: another machine has used the folder just now.
     """
-    host, boot = os.uname().nodename, _boot()
-    known = os.pread(lock, 300, 0).decode("utf-8", "replace").split()
-    ours = not known or known[0] == host or (bool(boot) and boot in known[1:])
-    if not ours and time.time() - os.fstat(lock).st_mtime < _OTHER_HOST_S:
+    # Who used the folder last, by host and boot
+    host = os.uname().nodename
+    boot = _boot()
+    last_user = os.pread(lock, 300, 0).decode("utf-8", "replace").split()
+    is_this_machine = not last_user or last_user[0] == host or (bool(boot) and boot in last_user[1:])
+    if not is_this_machine and time.time() - os.fstat(lock).st_mtime < _OTHER_HOST_S:
         raise UserError(
-            f"{file.parent}: the machine {known[0]} works with this folder too, which only one can; use a home that "
-            f"machines share (s3://BUCKET/PREFIX, see docs/lake.md), or, if {known[0]} is done for good, remove "
-            f"{file}"
+            f"{file.parent}: the machine {last_user[0]} works with this folder too, which only one can; use a home "
+            f"that machines share (s3://BUCKET/PREFIX, see docs/lake.md), or, if {last_user[0]} is done for good, "
+            f"remove {file}"
         )
-    if known != [host, *filter(None, [boot])]:
+
+    # This machine is the last user from now on
+    if last_user != [host, *filter(None, [boot])]:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{host} {boot}\n".encode(), 0)
     os.utime(lock)

@@ -86,7 +86,7 @@ class WarehouseFile:
             UserError: another version of answerkey made the tables, or another program has kept the file open for
                 longer than `wait_s` seconds.
         """
-        made(self.folder)
+        ensure_folder(self.folder)
         with self._locked(fcntl.LOCK_EX), self._connected(wait_s) as connection:
             # An error closes the connection, which rolls back
             connection.execute("BEGIN")
@@ -161,9 +161,11 @@ class WarehouseFile:
         Unfinished files of killed processes are removed too. If the disk is full, `finish_removal` tries again.
         """
         with self._locked(fcntl.LOCK_EX):
-            unfinished = (self.folder.glob(f"{file}.*{UNFINISHED}*") for file in (FILE, SNAPSHOT))
-            for left in (*(file for files in unfinished for file in files), *self.folder.glob("spill/duckdb_temp_*")):
-                left.unlink(missing_ok=True)
+            for pattern in (f"{FILE}.*{UNFINISHED}*", f"{SNAPSHOT}.*{UNFINISHED}*", "spill/duckdb_temp_*"):
+                for leftover in self.folder.glob(pattern):
+                    leftover.unlink(missing_ok=True)
+
+            # All rows in a new file, which takes the name of the old one
             self._settle()
             with atomic_write(self.file) as fresh, session(str(fresh)) as connection:
                 create_tables(limited(connection, self.folder))
@@ -214,18 +216,20 @@ class WarehouseFile:
     def _settle(self) -> None:
         """Checkpoint what a killed process committed to the write-ahead log only. Call under the lock."""
         if Path(f"{self.file}.wal").exists():
-            with self._connected(WAIT_FOR_OTHERS_S) as connection:
+            with self._connected() as connection:
                 connection.execute("CHECKPOINT")
 
     def maintain(self) -> Maintained:
         """Keep the tables small and fast to read: what was deleted is given free within the file."""
         self.finish_removal()
-        with self._locked(fcntl.LOCK_EX), self._connected(WAIT_FOR_OTHERS_S) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected() as connection:
             connection.execute("CHECKPOINT")
         return Maintained()
 
     @contextmanager
-    def _connected(self, wait_s: float, to_read: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connected(
+        self, wait_s: float = WAIT_FOR_OTHERS_S, to_read: Path | None = None
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A session on the file, to write to it, or on one that is only read."""
         instance = _spare.pop(os.getpid(), None) or session()
         try:
@@ -385,24 +389,24 @@ def extension(name: str, needs: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise UserError(needs)
-    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
-    mine = [file for file in found if file.parent.name == f"v{duckdb.__version__}"]
-    if not mine:
-        versions = ", ".join(file.parent.name.removeprefix("v") for file in found)
+    files = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
+    fitting = [file for file in files if file.parent.name == f"v{duckdb.__version__}"]
+    if not fitting:
+        versions = ", ".join(file.parent.name.removeprefix("v") for file in files)
         raise UserError(
             f"{package.replace('_', '-')} is for DuckDB {versions or 'of another kind'}, and {duckdb.__version__} is "
             f"installed; pip install '{package.replace('_', '-')}=={duckdb.__version__}'"
         )
-    return mine[0]
+    return fitting[0]
 
 
-def nothing_here(place: object) -> UserError:
-    """The error for reading a home in which nothing was written yet."""
-    return UserError(f"{place}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+def nothing_here(home: object) -> UserError:
+    """Return the error for reading a home in which nothing was written yet."""
+    return UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
 
 
-def made(folder: Path) -> Path:
-    """A folder to write to, which is made if it is not there.
+def ensure_folder(folder: Path) -> Path:
+    """Make a folder to write to, if it is not there, and return it.
 
     Raises:
         UserError: it cannot be made, or not be written to.

@@ -13,7 +13,7 @@ from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Comparing, Data, Scoring
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.kept_gate import keep_gate
+from answerkey.tasks.releases.register import keep_gate
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT
 from tests.flows.deployed_help import Deployed

@@ -11,7 +11,7 @@ from answerkey.flows.rerun_report import rerun_report
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.kept_gate import keep_gate
+from answerkey.tasks.releases.register import keep_gate
 from answerkey.tasks.warehouse.home import Home
 from tests.kit.waiting import wait_until
 from tests.tasks.comparing_help import answer

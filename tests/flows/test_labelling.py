@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.flows.labelling import TOKEN, labelling_server
-from answerkey.flows.pages import LOGIN
+from answerkey.flows.pages import LOGIN, TOKEN, labelling_server
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.gate.queue import LabelPlan, label_queue

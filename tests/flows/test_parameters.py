@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring
-from answerkey.flows.rerun_report import Rerunning, again
+from answerkey.flows.rerun_report import Rerunning, changed_forms
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 from answerkey.metrics_core.metric import Field, Metric, option
@@ -176,7 +176,7 @@ def manifest():
 
 
 def test_nothing_changed_but_the_limits_of_the_run(manifest):
-    scoring, judging, limits = again(manifest, Rerunning(report="r", max_cost_usd=1.5))
+    scoring, judging, limits = changed_forms(manifest, Rerunning(report="r", max_cost_usd=1.5))
     assert scoring == Scoring(metrics=["contains", "semantic_similarity", "meaning_match"], threshold=0.6)
     assert judging.model_dump(exclude={"max_calls", "max_cost_usd"}) == Judging(
         judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3
@@ -188,12 +188,12 @@ def test_nothing_changed_but_the_limits_of_the_run(manifest):
 def test_a_suite_of_expectations_is_the_one_that_was_checked(manifest):
     manifest["parameters"]["limits"]["expectations"] = "/gone/suite.yaml"
     text = "expectations: [{type: expect_column_to_exist, kwargs: {column: answer}}]\n"
-    _, _, limits = again(manifest | {"expectations": text}, Rerunning(report="r"))
+    _, _, limits = changed_forms(manifest | {"expectations": text}, Rerunning(report="r"))
     assert limits == Limits(min_coverage=0.5, expectations=text)
 
 
 def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest):
-    scoring, judging, _ = again(
+    scoring, judging, _ = changed_forms(
         manifest, Rerunning(report="r", judges=["openai/b"], metrics=["meaning_match"], threshold=0.0)
     )
     assert (judging.judges, judging.api_base, judging.key_from) == (("openai/b",), "", "env:K")
@@ -201,28 +201,28 @@ def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest):
 
 
 def test_options_that_the_new_metrics_lack_are_dropped_unless_they_are_asked_for(manifest):
-    scoring, _, _ = again(manifest, Rerunning(report="r", metrics=["contains"]))
+    scoring, _, _ = changed_forms(manifest, Rerunning(report="r", metrics=["contains"]))
     assert scoring == Scoring(metrics=["contains"])
     with pytest.raises(UserError, match="threshold: none of these metrics has such an option"):
-        again(manifest, Rerunning(report="r", metrics=["contains"], threshold=0.5))
+        changed_forms(manifest, Rerunning(report="r", metrics=["contains"], threshold=0.5))
 
 
 def test_the_form_offers_metrics_as_the_form_of_an_evaluation_does(manifest):
     ours, theirs = (form.model_json_schema()["properties"]["metrics"] for form in (Rerunning, Scoring))
     assert ours["items"] == theirs["items"] and "contains" in ours["items"]["enum"]
     name = "mine=contains(blank_answer=undefined)"
-    assert again(manifest, Rerunning(report="r", own_metrics=[name]))[0].metrics == [
+    assert changed_forms(manifest, Rerunning(report="r", own_metrics=[name]))[0].metrics == [
         "contains", "semantic_similarity", "meaning_match", name,
     ]  # fmt: skip
-    both, _, _ = again(manifest, Rerunning(report="r", metrics=["bleu"], own_metrics=[name]))
+    both, _, _ = changed_forms(manifest, Rerunning(report="r", metrics=["bleu"], own_metrics=[name]))
     assert both.metrics == ["bleu", name]
 
 
 @pytest.mark.parametrize("change", [{"judges": ["openai/b"]}, {"threshold": 0.5}])
 def test_failed_rows_are_those_of_the_same_judge_and_threshold(manifest, change):
-    assert again(manifest, Rerunning(report="r", only_failed=True))[0].only_failed
+    assert changed_forms(manifest, Rerunning(report="r", only_failed=True))[0].only_failed
     with pytest.raises(UserError, match="only failed rows: nothing has failed yet with another judge or threshold"):
-        again(manifest, Rerunning(report="r", only_failed=True, **change))
+        changed_forms(manifest, Rerunning(report="r", only_failed=True, **change))
 
 
 def test_judges_that_were_named_elsewhere_must_still_be_the_same(manifest, monkeypatch):
@@ -230,15 +230,15 @@ def test_judges_that_were_named_elsewhere_must_still_be_the_same(manifest, monke
     manifest["parameters"]["judging"]["api_base"] = ""
     manifest["judge"] = {"judges": ["openai/then"]}
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/then")
-    assert again(manifest, Rerunning(report="r"))[1].judges == ()
+    assert changed_forms(manifest, Rerunning(report="r"))[1].judges == ()
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/now")
     with pytest.raises(UserError, match=r"the report asked openai/then, .* now it would ask openai/now; name the ones"):
-        again(manifest, Rerunning(report="r"))
+        changed_forms(manifest, Rerunning(report="r"))
     # A lexical metric asks no judge.
-    assert again(manifest, Rerunning(report="r", metrics=["contains"]))[0].metrics == ["contains"]
+    assert changed_forms(manifest, Rerunning(report="r", metrics=["contains"]))[0].metrics == ["contains"]
 
 
 def test_a_report_of_another_version_is_refused_in_one_line(manifest):
     manifest["parameters"]["scoring"]["no_such_field"] = 1
     with pytest.raises(UserError, match="r: it was made by another version of answerkey"):
-        again(manifest, Rerunning(report="r"))
+        changed_forms(manifest, Rerunning(report="r"))

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from answerkey.flows.labelling import TOKEN
+from answerkey.flows.pages import TOKEN
 from answerkey.metrics_core.policy_file import parse_policy
 from tests.cluster_servers import dies_with_its_parent
 from tests.kit.waiting import FAULT_S

@@ -17,7 +17,7 @@ from answerkey.metrics_core.llm.ledger import LedgerError, open_ledger
 from answerkey.tasks.backup import backup
 from answerkey.tasks.forget import _forms, _quotes, forget, forget_older
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.register import pending, registered_source
+from answerkey.tasks.releases.register import pending, stored_source
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -294,7 +294,7 @@ def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_its
     assert holding(home.local, f"{ANSWER} 1") == set()
     [waiting] = pending(home)
     assert waiting == made
-    assert run(home, registered_source(home, waiting, tmp_path / "work"), ["exact_match"]).validation.n_rows == 2
+    assert run(home, stored_source(home, waiting, tmp_path / "work"), ["exact_match"]).validation.n_rows == 2
     assert forget(home, "birds", release="birds-1").rows["registered"] == 1
     assert holding(home.local, ANSWER) == set()
     check_whole(home)

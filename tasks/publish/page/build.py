@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
@@ -19,11 +20,12 @@ from answerkey.tasks.publish.page.model import FieldSummary, Page, Release
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.tables import CheckSummary, Row, estimated
+from answerkey.tasks.publish.tables import Row, estimated
 from answerkey.tasks.publish.text import NONE, count
 from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
 from answerkey.tasks.reports.report import Report, Score, moments, read_report
 from answerkey.tasks.reports.report import labels as labels_of
+from answerkey.tasks.validate.validate import Check
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -65,7 +67,7 @@ def build_page(
             )
 
         # The field that decides: by the gates, else by the newest comparison, else by what the reports have
-        names = {name for report in reports for name in report.names}
+        names = {*chain.from_iterable(report.names for report in reports)}
         deciding_fields = [gated.deciding_field for gated in gates]
         candidates = [*deciding_fields, *(comparison.primary for comparison in comparisons[::-1])]
         page_headlines = headlines(reports, primary or next((name for name in candidates if name in names), ""))
@@ -86,14 +88,17 @@ def build_page(
             for gated in gates
         )
 
-        # What the page has of each release
+        # What the page has of each release, with its means in human labels where a part of its answers has labels
         means: list[Row] = []
         for report in reports:
-            means += _means(warehouse, report, page_headlines, labels[report.report_id])
+            for name, mean in by_own_labels(warehouse, report, page_headlines).items():
+                estimates = estimated(mean.raw), estimated(mean.corrected)
+                n_answers = count(mean.corrected.labelled), count(mean.corrected.unlabelled)
+                means.append((name, labels[report.report_id], *estimates, *n_answers, "PPI++"))
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
         binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
-        checks = tuple(CheckSummary(*row) for row in warehouse.execute(_SQL["checks"], ids).fetchall())
+        checks = tuple(Check(*row) for row in warehouse.execute(_SQL["checks"], ids).fetchall())
         n_quarantined, refused = _quarantine(warehouse, ids)
         agreements, calibrated = _agreements(warehouse, reports, labels, binary)
         # A calibration of a report stands for the mean by its own labels
@@ -121,20 +126,12 @@ def build_page(
             agreements=agreements,
             corrected=Table("Corrected means", _CORRECTED, list(corrected.values()), left=["release", "method"]),
             history=moments(warehouse, datasets, page_headlines)[datasets[0]],
-            samples=read_samples(warehouse, labels, reports, deciding, most_samples),
+            samples=read_samples(warehouse, labels, reports, primary=deciding, max_samples=most_samples),
         )
 
 
-def _means(warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str], label: str) -> Iterator[Row]:
-    """Yield the means of a release in human labels, where a part of its answers has labels."""
-    for name, mean in by_own_labels(warehouse, report, names).items():
-        raw = mean.raw
-        by_labels = mean.corrected
-        n_answers = count(by_labels.labelled), count(by_labels.unlabelled)
-        yield name, label, estimated(raw), estimated(by_labels), *n_answers, "PPI++"
-
-
 def _field(name: str, reports: Sequence[Report], is_binary: bool) -> FieldSummary:
+    # Reports of other versions may have been made in another way
     metric = name.partition(".")[0]
     signatures = [report.manifest["signatures"].get(metric) for report in reports]
     notes = list(filter(None, (report.metric(metric) for report in reports)))
@@ -178,8 +175,8 @@ def _agreements(
     Corrected means are those of a report of the page. Where the calibration is of another report of the release, for
     instance on another data set, the errors that it found are carried over, for the fields that are `binary`.
     """
-    signatures = {signature for report in reports for signature in report.manifest["signatures"].values()}
-    parameters = {"signatures": list(signatures), "releases": [report.release for report in reports]}
+    signatures = chain.from_iterable(report.manifest["signatures"].values() for report in reports)
+    parameters = {"signatures": list({*signatures}), "releases": [report.release for report in reports]}
     agreements: list[Row] = []
     means: list[Row] = []
     for field, release, n, n_unlabelled, report_ids, base_rate, *estimates in warehouse.execute(
@@ -200,7 +197,9 @@ def _agreements(
         elif not calibrated and report and field in binary and base_rate is not None:
             _kappa, (sensitivity, *_), (specificity, *_), *_ = agreed
             score = report.score(field)
-            carried_over = score and _carried_over(score, report, n, base_rate, sensitivity, specificity)
+            carried_over = score and _carried_over(
+                score, report, n, base_rate=base_rate, sensitivity=sensitivity, specificity=specificity
+            )
             if score and carried_over:
                 scored = estimate(score.mean, score.ci_low, score.ci_high)
                 means.append(
@@ -215,7 +214,7 @@ def _agreements(
 
 
 def _carried_over(
-    score: Score, report: Report, n: int, base_rate: float, sensitivity: float | None, specificity: float | None
+    score: Score, report: Report, n: int, *, base_rate: float, sensitivity: float | None, specificity: float | None
 ) -> Estimate | None:
     """Correct a mean of `report` for the errors that the judge makes on other answers of the release, if possible.
 

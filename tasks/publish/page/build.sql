@@ -15,7 +15,7 @@ SELECT report_id, metric, status, reason, count(*) AS n FROM rows
 GROUP BY ALL ORDER BY status, n DESC, metric, reason LIMIT 200
 
 -- name: checks
-SELECT rule, severity, release, success, n_checked, n_failed, message FROM validations
+SELECT rule, severity, success, n_checked, n_failed, message, release FROM validations
 WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
     AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
 GROUP BY ALL ORDER BY success, severity, min(rowid)

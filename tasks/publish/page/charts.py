@@ -7,14 +7,15 @@ stands in a table beside it; to a screen reader the drawing is one image, and it
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.escape import typeset, visible
 from answerkey.tasks.publish.page.model import Page
@@ -66,11 +67,12 @@ def difference_plots(comparison: Comparison, names: Sequence[str]) -> Drawings:
 
 def slice_plots(page: Page) -> dict[str, Drawings]:
     """Draw the primary field by the values of each slice column that has few; see `slice_plot`."""
-    slices = {score.slice for release in page.releases for score in release.report.scores}
-    n_values = Counter(slice_.partition("=")[0] for slice_ in slices)
-    columns = [column for column in page.slice_columns if n_values[column] <= MOST_SLICES]
-    plots = {column: _by_screen(partial(slice_plot, page, column)) for column in columns}
-    return {column: drawings for column, drawings in plots.items() if drawings}
+    plots = {}
+    for column, n_values in page.slice_columns.items():
+        drawings = _by_screen(partial(slice_plot, page, column)) if n_values <= MOST_SLICES else {}
+        if drawings:
+            plots[column] = drawings
+    return plots
 
 
 def history_plots(
@@ -93,7 +95,7 @@ def _by_screen(draw: Callable[[int], Markup | None]) -> Drawings:
     return {screen: svg for screen, svg in drawings.items() if svg}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Interval:
     """A mean with the ends of its 95 % interval, which are the mean where it has none."""
 
@@ -119,14 +121,15 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
         # Seconds, dollars and tokens have no axis in common with scores
         if field.difference is None or field.name not in names or field.lower_is_better:
             continue
-        interval = _Interval(
-            field.difference, field.low, field.high, field.name, tone=_TONES.get(field.finding, "var(--muted)")
-        )
+        # Grey where nothing is shown, or where the score moves with length alone
+        interval = _Interval(field.difference, field.low, field.high, field.name)
+        interval.tone = _TONES.get(field.finding, "var(--muted)")
         if field.name == names[0]:
-            interval = replace(interval, margin=comparison.margin)
+            interval.margin = comparison.margin
         if field.name in doubtful:
-            name = f"{field.name} ({MOVES_WITH_LENGTH})"
-            interval = replace(interval, name=name, tone="var(--muted)", doubtful=True)
+            interval.name = f"{field.name} ({MOVES_WITH_LENGTH})"
+            interval.tone = "var(--muted)"
+            interval.doubtful = True
         rows.append(interval)
     if not rows:
         return None
@@ -173,7 +176,7 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
                 if score.mean is not None:
                     tone = f"var(--c{index + 1})"
                     intervals[index] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
-    ends = [interval.ends for intervals in rows.values() for interval in intervals if interval]
+    ends = [interval.ends for interval in chain(*rows.values()) if interval]
     if not ends:
         return None
 
@@ -205,6 +208,8 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: 
             rows.append(_Interval(point.mean, point.low, point.high, label, shape=shape))
     if len(rows) < 2:
         return None
+
+    # The oldest report to the left, the highest value above
     domain = _domain([row.ends for row in rows] + ([] if anchor is None else [(anchor, anchor)]))
     y = _scale(domain, -_HISTORY, _HISTORY)
     axis_width = 44
@@ -249,10 +254,10 @@ def _scale(domain: tuple[float, float], length: float, start: float = 0.0) -> Ca
     return lambda value: start + (value - low) / (high - low) * length
 
 
-def _ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """At most about `most` round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
-    power = 10 ** math.floor(math.log10((high - low) / most))
-    step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= most + 0.5)
+def _ticks(low: float, high: float, max_ticks: int = 5) -> list[float]:
+    """At most about `max_ticks` round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
+    power = 10 ** math.floor(math.log10((high - low) / max_ticks))
+    step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= max_ticks + 0.5)
     return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
@@ -294,10 +299,10 @@ def _text(x: float, y: float, text: str, anchor: str, *, muted: bool = False, sl
     if not text:
         return Markup()
     tone, size = ("var(--muted)", 11) if muted else ("var(--ink)", 12)
-    turned = Markup(' transform="rotate(-35 {} {})"').format(_px(x), _px(y)) if slanted else ""
-    return Markup('<text x="{}" y="{}" text-anchor="{}" font-size="{}" fill="{}"{}>{}</text>').format(
-        _px(x), _px(y), anchor, size, tone, turned, text
-    )
+    rotation = Markup(' transform="rotate(-35 {} {})"').format(_px(x), _px(y)) if slanted else ""
+    attributes = Markup('x="{}" y="{}" text-anchor="{}"').format(_px(x), _px(y), anchor)
+    look = Markup('font-size="{}" fill="{}"{}').format(size, tone, rotation)
+    return Markup("<text {} {}>{}</text>").format(attributes, look, text)
 
 
 def _svg(title: str, width: float, height: float, shapes: Iterable[Markup]) -> Markup:
@@ -317,5 +322,4 @@ def _plain(value: float) -> str:
 
 
 def _short(text: str, longest: int) -> str:
-    shown = visible(" ".join(text.split()))
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    return cut(visible(" ".join(text.split())), longest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -45,6 +45,7 @@ def render(page: Page) -> str:
 
     # Fields and releases by their places, as the script has them
     metrics = {field.metric for field in page.fields}
+    kinds = {release.report.kind(metric) for release in page.releases for metric in metrics}
     data = {
         "dataset": page.dataset,
         "primary": page.primary,
@@ -52,7 +53,7 @@ def render(page: Page) -> str:
         "lower": [field.name for field in page.fields if field.lower_is_better],
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
-        "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
+        "judged": "judge" in kinds,
         "old": labels.index(old),
         "new": labels.index(new),
         "samples": page.samples,
@@ -74,12 +75,25 @@ def label_page() -> str:
 
 def from_template(name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object) -> str:
     """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else."""
+    # Nothing is taken from anywhere but the server of the page: this style, this script
     style = code(*styles)
     script = code(*scripts)
+    style_hash, script_hash = (b64encode(sha256(source.encode()).digest()).decode() for source in (style, script))
+    rules = [
+        "default-src 'none'",
+        f"style-src 'sha256-{style_hash}'",
+        f"script-src 'sha256-{script_hash}'",
+        "img-src data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
     html = (
         environment()
         .get_template(name)
-        .render(style=Markup(style), script=Markup(script), policy=policy(style, script), **values)
+        .render(style=Markup(style), script=Markup(script), policy="; ".join(rules), **values)
     )
     return f"{html.strip()}\n"
 
@@ -90,26 +104,6 @@ def for_script(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         json = json.replace(character, f"\\u{ord(character):04x}")
     return json
-
-
-def policy(style: str, script: str) -> str:
-    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
-    rules = [
-        "default-src 'none'",
-        f"style-src 'sha256-{_digest(style)}'",
-        f"script-src 'sha256-{_digest(script)}'",
-        "img-src data:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    ]
-    return "; ".join(rules)
-
-
-def _digest(text: str) -> str:
-    return b64encode(sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -127,7 +121,10 @@ def environment(*, autoescape: bool = True) -> Environment:
 
     # What templates do with text from data and with numbers, and what they draw and tabulate
     jinja.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    jinja.filters |= {function.__name__: _typeset(function) for function in (text.number, text.signed)}
+    jinja.filters |= {
+        "number": lambda value: typeset(text.number(value)),
+        "signed": lambda value: typeset(text.signed(value)),
+    }
     jinja.globals |= {
         "charts": charts,
         "tables": tables,
@@ -136,10 +133,6 @@ def environment(*, autoescape: bool = True) -> Environment:
         "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
     return jinja
-
-
-def _typeset(show: Callable[..., str]) -> Callable[..., str]:
-    return lambda *values: typeset(show(*values))
 
 
 def code(*names: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.decide.verdict import Verdict
@@ -90,7 +91,7 @@ def _environment() -> Environment:
         "refusals": lambda page: list(dict.fromkeys((row[3], row[4]) for row in page.quarantine.rows))[:_MOST_FAILURES],
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
         "spent_on_judges": lambda page: dict.fromkeys(
-            line for release in page.releases for line in spent_on_judges(release.report.manifest)
+            chain.from_iterable(spent_on_judges(release.report.manifest) for release in page.releases)
         ),
         "most_slices": _MOST_SLICES,
         "most_failures": _MOST_FAILURES,

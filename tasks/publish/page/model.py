@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import chain
 from typing import Any
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
@@ -18,9 +19,9 @@ from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import count, decision, number
 from answerkey.tasks.reports.report import Report, ReportPoint
+from answerkey.tasks.validate.validate import Check
 
 MOST_NAMED = 3
 """Releases that the title and the summary name; the line below the title names all."""
@@ -131,7 +132,7 @@ class Page:
     warnings: tuple[Warning, ...]
     comparisons: tuple[Comparison, ...]
     failures: Table
-    checks: tuple[CheckSummary, ...]
+    checks: tuple[Check, ...]
     n_quarantined: int
     quarantine: Table
     agreements: Table
@@ -204,23 +205,21 @@ class Page:
     def changes(self) -> tuple[LargestChange, ...]:
         """Every sample with a primary score in both releases of the newest comparison, those that got worst first."""
         answers_by_release = {answers.release: answers for answers in self.samples.answers}
-        if (
-            not self.comparisons
-            or not {self.comparisons[-1].old, self.comparisons[-1].new} <= answers_by_release.keys()
-        ):
+        newest = self.comparisons[-1] if self.comparisons else None
+        if not newest or not {newest.old, newest.new} <= answers_by_release.keys():
             return ()
-        old, new = (answers_by_release[label] for label in (self.comparisons[-1].old, self.comparisons[-1].new))
+        old = answers_by_release[newest.old]
+        new = answers_by_release[newest.new]
 
         # Columns of one place each; further answers to a question stand behind them and are left out
-        texts = zip(
-            self.samples.ids, self.samples.questions, self.samples.references, old.texts, new.texts, strict=False
-        )
+        samples = zip(self.samples.ids, self.samples.questions, self.samples.references, strict=False)
+        texts = zip(old.texts, new.texts, strict=False)
         scores = zip(old.values.get(self.primary, ()), new.values.get(self.primary, ()), strict=False)
-        changes = [
-            LargestChange(*sample_texts, old_score, new_score, new_score - old_score)
-            for sample_texts, (old_score, new_score) in zip(texts, scores, strict=False)
-            if old_score is not None and new_score is not None
-        ]
+        changes = []
+        for sample, answers, (old_score, new_score) in zip(samples, texts, scores, strict=False):
+            if old_score is not None and new_score is not None:
+                difference = new_score - old_score
+                changes.append(LargestChange(*sample, *answers, old_score, new_score, difference))
         return tuple(sorted(changes, key=self._gain))
 
     def _gain(self, change: LargestChange) -> float:
@@ -236,7 +235,8 @@ class Page:
     @property
     def incomplete(self) -> bool:
         """Whether any row of any release should have a score in any metric and has none."""
-        return any(score.n_failed + score.n_skipped for release in self.releases for score in release.report.overall)
+        scores = chain.from_iterable(release.report.overall for release in self.releases)
+        return any(score.n_failed + score.n_skipped for score in scores)
 
     @property
     def headlines_in_order(self) -> tuple[str, ...]:
@@ -244,10 +244,12 @@ class Page:
         return tuple(field.name for field in self.fields if field.name in self.headlines)
 
     @property
-    def slice_columns(self) -> tuple[str, ...]:
-        """The columns that the reports are sliced by."""
-        slices = (score.slice for release in self.releases for score in release.report.scores)
-        return tuple(dict.fromkeys(slice_.partition("=")[0] for slice_ in slices if slice_ != ALL))
+    def slice_columns(self) -> Mapping[str, int]:
+        """The columns that the reports are sliced by, with how many values each has."""
+        slices: dict[str, None] = {}
+        for release in self.releases:
+            slices |= dict.fromkeys(score.slice for score in release.report.scores if score.slice != ALL)
+        return Counter(slice_.partition("=")[0] for slice_ in slices)
 
     @property
     def moments(self) -> tuple[ReportPoint, ...]:

@@ -94,10 +94,9 @@ def _answers(
         evidence.setdefault(metric, {})[slot] = {key: details[key] for key in _EVIDENCE if details.get(key) is not None}
 
     # Further columns that rubrics are about, a conversation turn by turn
-    columns = {
-        slot: {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
-        for slot, column_texts in rows_about("columns", report_ids)
-    }
+    columns = {}
+    for slot, column_texts in rows_about("columns", report_ids):
+        columns[slot] = {name: _parts(name, text, context_cap) for name, text in column_texts.items()}
     return Answers(
         release=label,
         texts=tuple(texts),
@@ -117,6 +116,7 @@ def _answers(
 
 def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
     """Return what is in a column, up to `cap` characters of it: a conversation turn by turn."""
+    # The turn that does not fit is cut, and those behind it are left out
     parts: list[str] = []
     for part in lines(text) if name == COLUMN else [text]:
         left_chars = cap - sum(map(len, parts))

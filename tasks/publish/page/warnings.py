@@ -9,7 +9,6 @@ from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.decide.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, Release, Warning
-from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     check_notes,
@@ -18,6 +17,7 @@ from answerkey.tasks.reports.manifest import (
     uniform_warnings,
 )
 from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.validate.validate import Check
 
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
@@ -28,7 +28,7 @@ _CHECKS = {
 
 
 def warnings(
-    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[CheckSummary], n_quarantined: int
+    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[Check], n_quarantined: int
 ) -> tuple[Warning, ...]:
     """All of them, the serious ones first, each kind once.
 
@@ -53,9 +53,28 @@ def warnings(
 
     # Of each report by itself, and of the run
     for serious, title, sentences in _OF_REPORTS:
-        if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
+        lines: list[str] = []
+        for release in releases:
+            lines += (f"{release.label}: {sentence}" for sentence in sentences(release.report))
+        if lines:
             all_warnings.append(Warning(serious, title, tuple(lines)))
-    all_warnings += _checks([check for check in checks if check.rule not in said_by_comparison], releases)
+
+    # Checks of the data that failed, each message once by the rule
+    messages: dict[str, dict[str, None]] = {}
+    for check in checks:
+        if check.rule in _CHECKS and check.rule not in said_by_comparison and not check.success:
+            messages.setdefault(check.rule, {})[check.message] = None
+    lengths = ""
+    medians = sorted(
+        (release.median_length, release.label) for release in releases if release.median_length is not None
+    )
+    if medians and medians[0][0] != medians[-1][0]:
+        low, shortest = medians[0]
+        high, longest = medians[-1]
+        lengths = f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
+    for rule, texts in messages.items():
+        all_warnings.append(Warning(True, _CHECKS[rule].replace("{span}", lengths), tuple(texts)))
+    # A run has one quarantine for all its reports
     rows_by_run = {release.report.run_id: release.report.manifest["rows"]["read"] for release in releases}
     n_read = sum(rows_by_run.values())
     if n_quarantined and n_read:
@@ -133,25 +152,6 @@ _OF_REPORTS: Sequence[tuple[bool, str, Callable[[Report], Iterable[str]]]] = (
     ),
 )
 """Whether a warning is serious, its title, and what it says of each report."""
-
-
-def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iterable[Warning]:
-    messages: dict[str, dict[str, None]] = {}
-    for check in checks:
-        if check.rule in _CHECKS and not check.success:
-            messages.setdefault(check.rule, {})[check.message] = None
-
-    # The shortest and the longest of the median answers of the page
-    lengths = ""
-    medians = sorted(
-        (release.median_length, release.label) for release in releases if release.median_length is not None
-    )
-    if medians and medians[0][0] != medians[-1][0]:
-        low, shortest = medians[0]
-        high, longest = medians[-1]
-        lengths = f" (median of {low:,.0f} characters in {shortest}, {high:,.0f} in {longest})"
-    for rule, lines in messages.items():
-        yield Warning(True, _CHECKS[rule].replace("{span}", lengths), tuple(lines))
 
 
 def summary(

@@ -8,7 +8,7 @@ from answerkey.flows.cli.main import main
 from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.publish.overview import build_overview, render_overview
+from answerkey.tasks.publish.site import build_overview, render_overview
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer
 from tests.tasks.staging_help import check_whole, jsonl, run

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.tasks.publish.overview import build_overview, render_overview
+from answerkey.tasks.publish.site import build_overview, render_overview
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_brains import says
 from tests.judge_server import UNTESTED, JudgeServer, data_of

@@ -13,7 +13,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, junit, stored_verdicts, worst
-from answerkey.tasks.releases.kept_gate import keep_gate, kept_gate
+from answerkey.tasks.releases.register import keep_gate, kept_gate
 from tests.tasks.gating_help import Made, evouna, warehouse
 from tests.tasks.staging_help import at, jsonl, query, refusal, run, source_of
 

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, UNSENT
-from answerkey.tasks.publish.overview import build_overview, render_overview
-from answerkey.tasks.publish.site import Site, report_page
+from answerkey.tasks.publish.site import Site, build_overview, render_overview, report_page
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.site_help import HOSTILE, NEW, decide, made_home
 from tests.tasks.staging_help import query

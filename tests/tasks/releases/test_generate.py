@@ -24,7 +24,7 @@ from answerkey.tasks.releases.generate import (
 )
 from answerkey.tasks.releases.provenance import answers_file, generation_of
 from answerkey.tasks.releases.questions import find_questions
-from answerkey.tasks.releases.register import registered_source
+from answerkey.tasks.releases.register import stored_source
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess, JudgeServer
 from tests.kit.waiting import FAULT_S, wait_until
@@ -146,7 +146,7 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found
     full = generated("fourth", repeats=5)
     assert (full.n_generated, full.n_from_ledger, server.n_requests) == (5, 15, 20)
     registered = register_generated(home, found, full, "registering", tmp_path / "work")
-    done = run(home, registered_source(home, registered, tmp_path / "work"), ["contains"])
+    done = run(home, stored_source(home, registered, tmp_path / "work"), ["contains"])
     assert [(one.n_rows, one.n_questions, one.repeats) for one in done.committed.releases] == [(25, 5, 5)]
 
 
@@ -182,7 +182,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, fo
     assert message.startswith(f"capitals/gpt-5: 3 of 5 questions have an answer ({made.why}), and it takes 95%")
     check_answered(made, 0.6)
     kept = register_generated(home, found, made, "registering", work)
-    done = run(home, registered_source(home, kept, work), ["contains", "rouge_l"])
+    done = run(home, stored_source(home, kept, work), ["contains", "rouge_l"])
     scores = query(home, "SELECT metric, field, n_total, n_scored, n_failed, mean, bound_low FROM report_scores "
                          "WHERE slice = 'all' AND field IN ('match', 'recall') ORDER BY metric")  # fmt: skip
     assert scores == [("contains", "match", 5, 3, 2, 1.0, 0.6), ("rouge_l", "recall", 5, 3, 2, 1.0, 0.6)]
@@ -196,7 +196,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, fo
     assert (checks["blank_answer"], checks["unanswered"]) == (0, 2)
     # A blank answer that was really given is still a wrong one, and is not taken for a missing one.
     blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
-    stored = registered_source(home, kept, work)
+    stored = stored_source(home, kept, work)
     run(home, replace(stored, answers=blank, release="blank", paths={}), ["contains"])
     of_blank = "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'"
     assert query(home, of_blank) == [(1, 0.0)]

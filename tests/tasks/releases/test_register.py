@@ -13,8 +13,8 @@ from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.releases.register import (
     claimed,
     pending,
-    registered_source,
     registration_named,
+    stored_source,
 )
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
@@ -44,7 +44,7 @@ def export(tmp_path):
 
 
 def source_of(home, registration):
-    return registered_source(home, registration, home.scratch / registration.registration)
+    return stored_source(home, registration, home.scratch / registration.registration)
 
 
 def evaluated(home, registration, **how):

@@ -16,8 +16,8 @@ from answerkey.tasks.publish.page.model import (
     Warning,
 )
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.tables import CheckSummary
 from answerkey.tasks.reports.report import Report, ReportPoint, Score
+from answerkey.tasks.validate.validate import Check
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
 SIGNATURES = {"rouge_l": "rouge_l|v1|refs:best", "exact_match": "exact_match|v1"}
@@ -106,8 +106,8 @@ def page(n=4, names=("old", "new"), text=None):
             left=("release", "status", "reason"),
         ),
         checks=(
-            CheckSummary("length_drift", "warning", names[-1], False, 1, 1, say("check", 0)),
-            CheckSummary("not_empty", "critical", None, True, 20, 0, "20 rows"),
+            Check("length_drift", "warning", False, 1, 1, say("check", 0), names[-1]),
+            Check("not_empty", "critical", True, 20, 0, "20 rows"),
         ),
         n_quarantined=1,
         quarantine=Table(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.model import Warning
 from answerkey.tasks.publish.page.warnings import summary, warnings
-from answerkey.tasks.publish.tables import CheckSummary
+from answerkey.tasks.validate.validate import Check
 from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, VERDICT, field_comparison, release, report, score
 
 PRIMARY = FIELDS[0]
@@ -48,7 +48,7 @@ def test_partial_reports_and_unequal_coverage_come_with_counts():
 
 
 def test_a_shift_of_answer_length_says_from_where_to_where():
-    drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    drift = Check("length_drift", "warning", False, 1, 1, "b is longer", "b")
     long = replace(release("b"), median_length=1234.0)
     [found] = warnings([release("a"), long], (), (drift, drift), 0)
     assert "(median of 20 characters in a, 1,234 in b)" in found.title
@@ -57,10 +57,10 @@ def test_a_shift_of_answer_length_says_from_where_to_where():
 
 def test_of_the_checks_only_those_that_move_a_comparison_are_warnings():
     checks = (
-        CheckSummary("same_samples", "warning", "a", False, 9, 1, "one"),
-        CheckSummary("mojibake", "warning", None, False, 9, 2, "two"),
-        CheckSummary("same_samples", "warning", "b", False, 9, 1, "three"),
-        CheckSummary("same_samples", "warning", "c", True, 9, 0, "none"),
+        Check("same_samples", "warning", False, 9, 1, "one", "a"),
+        Check("mojibake", "warning", False, 9, 2, "two"),
+        Check("same_samples", "warning", False, 9, 1, "three", "b"),
+        Check("same_samples", "warning", True, 9, 0, "none", "c"),
     )
     assert warnings([release("a")], (), checks, 0) == (
         Warning(True, "The releases do not have the same samples", ("one", "three")),
@@ -83,8 +83,8 @@ def test_rows_that_only_some_releases_have():
 
 def test_what_a_comparison_says_stands_for_what_the_reports_show():
     compared = Comparison("a", "b", (), ("answers are longer",), None, "signatures differ")
-    drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
-    blank = CheckSummary("blank_answer", "warning", None, False, 20, 1, "1 row")
+    drift = Check("length_drift", "warning", False, 1, 1, "b is longer", "b")
+    blank = Check("blank_answer", "warning", False, 20, 1, "1 row")
     other = changed(release("b", dataset_version="ffff"), n_rows=9, signatures={"rouge_l": "rouge_l|v2"})
     assert titles(release("a"), other, comparisons=(compared,), checks=(drift, blank)) == [
         "b against a: signatures differ",
@@ -107,7 +107,7 @@ def test_of_several_comparisons_the_last_one_is_on_top():
         "The releases answered different versions of the data set",
     ]
     # How long answers are is said by each comparison of its own two.
-    drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    drift = Check("length_drift", "warning", False, 1, 1, "b is longer", "b")
     assert titles(*map(release, "abc"), comparisons=comparisons, checks=(drift,)) == ["c against b: two", others]
 
 
