@@ -313,10 +313,12 @@ def s3(s3_server, monkeypatch):
 
 
 @pytest.fixture
-def lake(postgres_server, s3_server):
+def lake(postgres_server, s3_server, monkeypatch):
     """A new home in a bucket, as the text for --home; its catalog and its keys are in the environment."""
     with new_lake(postgres_server, s3_server) as address:
         yield address
+        # What the test has set goes first, or it would bring the lake's own settings back
+        monkeypatch.undo()
 
 
 @pytest.fixture(params=["folder", "lake"])

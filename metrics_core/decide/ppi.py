@@ -119,6 +119,12 @@ def ppi_difference(
         probabilities: (rows,): the probability of each row to be labelled in both releases, above 0 to 1; by default
             all equal.
 
+    Raises:
+        ValueError: no row has a label of both releases.
+
+    >>> ppi_difference([1, 0], [1, 0], [1, None], [None, 0])
+    Traceback (most recent call last):
+    ValueError: no row has a label of both releases
     >>> old, new = [1, 0, 0, 1] * 10, [1, 1, 0, 1] * 10
     >>> labels_old, labels_new = [1, 0, 0, 0] * 5 + [None] * 20, [1, 1, 0, 0] * 5 + [None] * 20
     >>> ppi_difference(old, new, labels_old, labels_new).value
@@ -139,6 +145,8 @@ def ppi_difference(
         low=-1.0,
         binary=_zeros_and_ones(old_truth) and _zeros_and_ones(new_truth),
     )
+    if not sample.labelled.any():
+        raise ValueError("no row has a label of both releases")
     return _narrowest(sample, level)
 
 

@@ -27,7 +27,7 @@ def on(runner, **judging):
 
 
 @pytest.fixture
-def start_dask(tmp_path):
+def start_dask():
     """Starts a scheduler or a worker of Dask, as people do."""
     started = []
 
@@ -35,7 +35,7 @@ def start_dask(tmp_path):
         quiet = ("--no-dashboard", "--host", "127.0.0.1", *arguments)
         process = subprocess.Popen(
             [sys.executable, "-m", "distributed.cli.dask_" + what, *quiet], cwd=ROOT,
-            env={**os.environ, **changes}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=os.environ | changes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
         )  # fmt: skip
         started.append(process)
@@ -77,15 +77,16 @@ def test_a_worker_that_is_killed_loses_no_row_and_scores_are_those_of_one_machin
     _, said = run.communicate()
 
     assert run.returncode == 0, said
-    assert query(home, SCORES) == query(tmp_path / "here", SCORES)
-    assert len(query(home, SCORES)) == 5 * len(ROWS)
+    scores = query(home, SCORES)
+    assert len(scores) == 5 * len(ROWS)
+    assert scores == query(tmp_path / "here", SCORES)
 
 
 def _works_until_stopped(sign, at_work):
     at_work.touch()
     while not sign.is_set():
         pass
-    return "stopped"
+    return True
 
 
 @pytest.mark.real
@@ -100,7 +101,7 @@ def test_a_worker_sees_that_the_run_has_ended(start_dask, scheduler, tmp_path):
 
         sign.set()
 
-        assert result.result(FAULT_S) == "stopped"
+        assert result.result(FAULT_S)
 
 
 @pytest.mark.real
@@ -118,12 +119,11 @@ def test_a_run_that_is_ended_goes_on_with_no_reply_paid_twice(cli, server, start
         assert run.poll() is None, run.communicate()
         run.terminate()
         _, said = run.communicate()
-        n_after_the_end = judge.n_requests
+        n_at_the_end = judge.n_requests
         cli(*asked, code=0, **key)
 
     assert run.returncode, said
-    assert n_after_the_end < n_rows, "the run was over before it was ended"
-    assert judge.n_requests == n_rows
+    assert n_at_the_end < judge.n_requests == n_rows
 
 
 @pytest.mark.real
@@ -134,13 +134,11 @@ def test_a_scheduler_that_cannot_score_is_refused_before_anything_is_loaded(
     nobody = f"tcp://127.0.0.1:{free_port()}"
     evaluate = ("evaluate", file, "--metrics", "exact_match")
 
-    said = {
-        runner: cli(*evaluate, *on(runner), code=2).stderr.strip() for runner in (nobody, scheduler, "tcp://10.1.2.3:1")
-    }
-    without_server = bare_cli(*evaluate, *on(nobody), code=2).stderr.strip()
+    said = {runner: cli(*evaluate, *on(runner), code=2).stderr for runner in (nobody, scheduler, "tcp://10.1.2.3:1")}
+    without_server = bare_cli(*evaluate, *on(nobody), code=2).stderr
 
     assert said[nobody].startswith(f"answerkey: runner {nobody}: no Dask scheduler answers at this address")
-    assert said[scheduler].endswith(f"the scheduler has no worker; start some with `dask worker {scheduler}`")
+    assert f"the scheduler has no worker; start some with `dask worker {scheduler}`" in said[scheduler]
     assert "workers on other machines cannot reach the Prefect server at 127.0.0.1:" in said["tcp://10.1.2.3:1"]
     assert "workers report to a Prefect server, and none takes part" in without_server
     assert not list(home.rglob("*.duckdb"))
