@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
@@ -52,11 +52,7 @@ class Message(BaseModel):
         return () if calls is None else calls
 
 
-class _Conversation(BaseModel):
-    messages: tuple[Message, ...] = Field(min_length=1)
-
-
-_CONVERSATION = TypeAdapter(_Conversation)
+_MESSAGES = TypeAdapter(Annotated[tuple[Message, ...], Field(min_length=1)])
 
 
 def turns(value: object) -> list[dict[str, Any]]:
@@ -84,17 +80,17 @@ def turns(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise ValueError("is not a list of messages with role and content")
     try:
-        conversation = _CONVERSATION.validate_python({"messages": value})
+        messages = _MESSAGES.validate_python(value)
     except ValidationError as error:
         problem = error.errors()[0]
-        _, *path = problem["loc"]
+        path = problem["loc"]
         # Messages are counted from 1
         location = ["there is no message"]
         if path:
             location = [f"message {int(path[0]) + 1}", *map(str, path[1:])]
         raise ValueError(": ".join([*location, problem["msg"].removeprefix("Value error, ")])) from None
     conversation_turns = []
-    for message in conversation.messages:
+    for message in messages:
         calls = message.model_dump(include={"tool_calls"}, exclude_defaults=True)
         conversation_turns.append({"role": message.role, "content": message.content, **calls})
     return conversation_turns

@@ -239,9 +239,9 @@ class Metric(ABC):
 
         Options that are not plain values (a judge, an encoder) are left out.
         """
-        values = [(declared, getattr(self, declared.name)) for declared in self.options()]
         changed = []
-        for declared, value in values:
+        for declared in self.options():
+            value = getattr(self, declared.name)
             if value != declared.default and _is_plain(value):
                 changed.append(f"{declared.name}={value!r}")
         alias = f"{self.alias}=" if self.alias else ""

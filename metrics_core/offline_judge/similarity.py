@@ -100,7 +100,9 @@ class _Case:
     def outcome(self) -> Outcome:
         """The outcome, with the counts, the matching and the status of each fact."""
         comparisons = tuple(links.comparison(index) for index, links in enumerate(self.links))
-        facts = [[claim.fact.text for claim in links.expected] for links in self.links]
+        facts = []
+        for links in self.links:
+            facts.append([claim.fact.text for claim in links.expected])
         answer = tuple(claim.fact.text for claim in self.answer)
         outcome = outcome_of(Matches(answer, self.abstained, comparisons), facts, self.indices)
         if not self.depth or not isinstance(outcome, Scored):
@@ -155,7 +157,9 @@ def _content_relation(expected: Claim, stated: Claim, *, same_core: bool, in_con
     """The relation of two facts by their amounts, dates and words; `in_conflict`: if two values differ."""
     # Equal amounts may be written in two ways: in other units, or with zeros that count in a version
     texts = [read(claim.fact.text) for claim in (expected, stated)]
-    numerals = [[text.tokens[number.start : number.stop] for number in text.numbers] for text in texts]
+    numerals = []
+    for text in texts:
+        numerals.append([text.tokens[number.start : number.stop] for number in text.numbers])
     if numerals[0] != numerals[1] and equal(*(text.quantities for text in texts)):
         return "unsure"
     if len(expected.dates) == len(stated.dates) == 1:
