@@ -51,7 +51,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
         result = cli(
             "evaluate", answers(tmp_path), "--metrics", f"contains,{rubric}", "--judge", "openai/m", "--judge-base",
             server.url, "--map", "label=label", "--baseline", "old", "--policy",
-            "{primary: manners.polite, margin: 0.05}", page=True,
+            "{primary: manners.polite, margin: 0.05}", "--home", home, page=True,
         )  # fmt: skip
         asked = server.n_requests
     assert result.returncode == 1, result.stdout + result.stderr  # the verdict of the gate
@@ -66,11 +66,11 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     assert "The answer is polite." in page.read_text(encoding="utf-8")
     # All of this goes on without the file.
     rubric.unlink()
-    bare_cli("calibrate", "manners.polite", "--json", code=0)
+    bare_cli("calibrate", "manners.polite", "--json", "--home", home, code=0)
     assert query(home, "SELECT DISTINCT kappa FROM calibrations WHERE release IS NULL") == [(1.0,)]
-    gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05")
+    gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05", "--home", home)
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
-    gone = bare_cli("evaluate", answers(tmp_path), "--metrics", rubric, "--judge", "openai/m")
+    gone = bare_cli("evaluate", answers(tmp_path), "--metrics", rubric, "--judge", "openai/m", "--home", home)
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 

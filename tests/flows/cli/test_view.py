@@ -19,7 +19,7 @@ from tests.tasks.publish.site_help import made_home
 @pytest.mark.real
 def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
     home = made_home(tmp_path)
-    done = bare_cli("view", "--to", tmp_path / "site")
+    done = bare_cli("view", "--to", tmp_path / "site", "--home", home)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"4 files in {tmp_path}/site; open {tmp_path}/site/index.html\n"
     written = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
