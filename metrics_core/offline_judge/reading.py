@@ -70,10 +70,12 @@ _SHORT_SCALE = re.compile(
 )
 _FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
 _LATEX_FRACTION = re.compile(r"\\[dt]?frac\s?\{(\d+)\}\{(\d+)\}")
+# "44 BCE", "44 v. Chr.", "44 до н. э."; behind a number or a century alone, "79 CE"
 _ERA = re.compile(
     r"(?<![^\W\d_])(?:(?P<before>b\.? ?c\.? ?e|b\. ?c|v\.? ?chr|до н\.? ?э|до нашей эры)"
     r"|(?:(?<=\d )|(?<=century ))(?:a\. ?d|c\.? ?e|n\.? ?chr|н\.? ?э|нашей эры))(?!\w)\.?"
 )
+# "1.200,50": with both marks, the comma is that of decimals
 _COMMA_BEHIND_DOTS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\w|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
 _KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")

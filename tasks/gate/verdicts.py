@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from answerkey.metrics_core.decide.policy import Policy
@@ -19,6 +19,9 @@ from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+
+if TYPE_CHECKING:
+    import duckdb
 
 EXIT_CODES: Mapping[str, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
 """What the command ends with; 2 is bad input."""
@@ -90,14 +93,18 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     # In one transaction: a baseline without the verdict that promoted it could not be explained
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["keep"], columns)
-        warehouse.execute(_SQL["promote"], {name: columns[name] for name in ("old", "new", "policy", "outcome")})
+        _promote(warehouse, gated)
 
 
 def promote(home: Home, gated: ReleaseVerdict) -> None:
     """Make the release of a PASS the baseline of the gate that was kept after it, where the policy says so."""
-    passed = {"old": gated.old, "new": gated.new, "outcome": gated.verdict.outcome}
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(_SQL["promote"], {**passed, "policy": json.dumps(gated.policy.as_dict())})
+        _promote(warehouse, gated)
+
+
+def _promote(warehouse: duckdb.DuckDBPyConnection, gated: ReleaseVerdict) -> None:
+    decision = {"old": gated.old, "new": gated.new, "outcome": gated.verdict.outcome}
+    warehouse.execute(_SQL["promote"], {**decision, "policy": json.dumps(gated.policy.as_dict())})
 
 
 def anchor_of(home: Home, gated: ReleaseVerdict) -> str:
