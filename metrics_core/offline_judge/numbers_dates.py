@@ -402,7 +402,8 @@ _TIME = re.compile(
     r"(?<![\w:.,/-])(?P<hour>[01]?\d|2[0-3])"
     r"(?:(?P<colon>[:.])(?P<minute>[0-5]\d)(?::[0-5]\d)?)?"
     r"(?P<clock>\s?(?:o'clock|uhr)(?!\w))?"
-    r"(?:\s?(?P<half>[ap])\.?\s?m(?!\w)\.?|\s(?:in the (?P<part>morning|afternoon|evening)|at (?P<night>night)))?"
+    r"(?:\s?(?P<half>[ap])\.?\s?m(?!\w)\.?"
+    r"|\s(?:(?:in the )?(?P<part>morning|afternoon|evening|morgens|abends|утра|вечера)(?!\w)|at (?P<night>night)))?"
     r"(?![\d:/-])"
 )
 _NAMED_TIME = re.compile(r"\b(?:(?P<noon>noon|midday)|midnight)\b")
@@ -410,9 +411,12 @@ _NAMED_TIME = re.compile(r"\b(?:(?P<noon>noon|midday)|midnight)\b")
 
 _HOURS = {word: hour for word, hour in _ONES.items() if 1 <= hour <= 12}
 _SPOKEN_TIME = re.compile(
-    r"\b(?:(?P<share>half|(?:a )?quarter) (?P<side>past|to) (?P<hour>{hours}|1[0-2]|[1-9])"
-    r"|(?P<full>{hours})(?= o'clock))(?![\w:.,]*\d)\b".format(hours="|".join(_HOURS))
+    r"\b(?:(?:(?P<share>half|(?:a )?quarter|viertel) (?P<side>past|to|nach|vor)|(?P<before>halb)) "
+    r"(?P<hour>{hours}|1[0-2]|[1-9])|(?P<full>{hours})(?= (?:o'clock|uhr)))(?![\w:.,]*\d)\b".format(
+        hours="|".join(_HOURS)
+    )
 )
+_FROM_TO = re.compile(r"(?:(?<=\d:\d\d)|(?<=\d[ap]m))\s?[-–—]\s?(?=\d)")
 
 
 def with_times_in_digits(normal: str) -> str:
@@ -420,18 +424,20 @@ def with_times_in_digits(normal: str) -> str:
 
     >>> with_times_in_digits("from half past ten to a quarter to 1, not at two o'clock")
     "from 10:30 to 12:45, not at 2 o'clock"
+    >>> with_times_in_digits("um halb neun")
+    'um 8:30'
     """
-    if not (" past " in normal or "quarter to " in normal or "o'clock" in normal):
-        return normal
-    return _SPOKEN_TIME.sub(_in_digits, normal)
+    is_spoken = any(word in normal for word in (" past ", "quarter to ", "o'clock", "uhr", "halb ", "viertel "))
+    return _SPOKEN_TIME.sub(_in_digits, normal) if is_spoken else normal
 
 
 def _in_digits(spoken: re.Match[str]) -> str:
     if spoken["full"]:
         return str(_HOURS[spoken["full"]])
     hour = _HOURS.get(spoken["hour"]) or int(spoken["hour"])
-    minute = 30 if spoken["share"] == "half" else 15
-    if spoken["side"] == "to":
+    minute = 30 if spoken["before"] or spoken["share"] == "half" else 15
+    # "A quarter to nine", and "halb neun"
+    if spoken["before"] or spoken["side"] in ("to", "vor"):
         hour = hour - 1 or 12
         minute = 60 - minute
     return f"{hour}:{minute}"
@@ -446,12 +452,12 @@ def times(normal: str) -> list[frozenset[int]]:
     [[840], [990], [300, 1020]]
     """
     readings: list[frozenset[int]] = []
-    for time in _TIME.finditer(normal):
+    for time in _TIME.finditer(_FROM_TO.sub(" to ", normal)):
         hour = int(time["hour"])
         minute = int(time["minute"] or 0)
         half = time["half"]
         if not half and time["part"]:
-            half = "a" if time["part"] == "morning" else "p"
+            half = "a" if time["part"] in ("morning", "morgens", "утра") else "p"
         elif not half and time["night"]:
             half = "p" if 6 <= hour < 12 else "a"
 
@@ -475,7 +481,7 @@ def without_times(normal: str) -> str:
     >>> without_times("at 2 pm, on monday")
     'at  , on monday'
     """
-    return _NAMED_TIME.sub(" ", _TIME.sub(" ", normal))
+    return _NAMED_TIME.sub(" ", _TIME.sub(" ", _FROM_TO.sub(" to ", normal)))
 
 
 _CONVERSION_GAP = 0.005
@@ -493,8 +499,11 @@ _ZEROS: Mapping[str, float] = TABLES["zeros"]
 _MIN_SIZES = {"temperature": 100.0}
 """The amount of which a difference is at least taken as a share: 20 and 21 °C are 1 % apart."""
 _PER_WORDS = word_list("per")
+_PER = frozenset(("per", "pro", "a", "an", "в", "por"))
 _BEFORE_UNITS = word_list("before_units")
-_MARKS_OF_MONEY = frozenset("$€£₽¢¥₹₩₺")
+_MARKS_OF_MONEY = frozenset("$€£₽¢¥₹₩₺") | {"usd", "eur", "gbp", "chf", "jpy", "inr"}
+_HUNDREDTHS = frozenset((cent, unit) for cent, units in TABLES["hundredths"].items() for unit in units.split())
+_RANGES = word_list("ranges")
 ADVERBS_OF_RATES: dict[str, str] = {}
 """The units of "daily", "jährlich" and others."""
 for _unit, _adverbs in TABLES["daily"].items():
@@ -572,8 +581,10 @@ class Quantity:
         return not has_fewer_digits or _relative_gap(rough, exact) > _DIGITS_GAP
 
     def _gap(self, other_quantity: Quantity) -> float:
-        """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %."""
+        """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %, and for $1.50 and 150 ¢."""
         for share, percent in ((self, other_quantity), (other_quantity, self)):
+            if (percent.unit, share.unit) in _HUNDREDTHS:
+                return _relative_gap(100 * share.value, percent.value)
             is_share = percent.unit == "percent" and not share.unit
             if is_share and _relative_gap(100 * share.value, percent.value) <= _CONVERSION_GAP:
                 return 0.0
@@ -627,9 +638,13 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
     >>> tokens = ("twice", "a", "week", "at", "$", "20", "an", "hour")
     >>> quantities(tokens, numbers(tokens))
     [Quantity(value=2.0, unit='/week'), Quantity(value=20.0, unit='dollar/hour')]
+    >>> tokens = ("5", "to", "10", "dollars")
+    >>> quantities(tokens, numbers(tokens))
+    [Quantity(value=5.0, unit='dollar'), Quantity(value=10.0, unit='dollar')]
     """
     result: list[Quantity] = []
     stop = 0
+    previous_stop = 0
     behind_unit = 0
     for number in numbers:
         if number.start < stop:
@@ -660,9 +675,19 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
             position -= 1
         behind_unit = position + 1 if unit else position
         per, behind_rate = _per(tokens, behind_unit, has_unit=bool(unit))
+        if not (unit or per) and _token(tokens, position + 1) in _PER:
+            # "100 requests per minute"
+            per, behind_rate = _per(tokens, position + 1, has_unit=False)
         if per and _FACTORS.get(unit, ("",))[0] != "speed of data":
             # Megabits are said of speeds, with or without "per second"
             unit = f"{unit.partition('/')[0]}/{per}"
+
+        # A range has its unit once: "$5 to 10", "5 to 10 dollars"
+        between = tokens[previous_stop : number.start] if result else ()
+        if between and _RANGES.issuperset(between):
+            unit = unit or result[-1].unit
+            result[-1] = Quantity(result[-1].value, result[-1].unit or unit)
+        previous_stop = number.stop
 
         quantity = Quantity(number.value, unit)
         joined = _joined(result[-1], quantity) if result and number.start <= stop + 2 else None

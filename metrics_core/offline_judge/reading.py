@@ -80,6 +80,18 @@ _COMMA_BEHIND_DOTS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\w|[
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
 _KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")
 _MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}[.,]\d")
+# "2k", "1500K" and "1.000 €" may be thousands, or a resolution, kelvin, or a number with decimals
+_PERHAPS_THOUSANDS = re.compile(
+    r"(?<![\w.,])(?P<short>\d+k|\d{2,}K)(?![\w/]|[.,]\d)"
+    r"|(?<![\w.,])(?P<above>[1-9]\d{0,2})\.(?P<below>000(?=\s[^\W\d_])|\d{3}(?=\s?(?i:€|eur|chf)))"
+)
+# "3-5 days", "$5-10": between other numbers, the dash may be that of a score or a date
+_RANGE = re.compile(
+    r"(?<![\w.,:/-])(?P<mark>[$€£]\s?)?(?P<low>\d[\d.,]*)\s?[-–—]\s?(?P<high>\d[\d.,]*)(?![\d:/-])(?=\s?(?P<unit>[^\W\d_]+|[%°€$£])?)"
+)
+_OR_MORE = re.compile(r"(?<=\d)\+(?![\w+.])")
+_PER_TIME = re.compile(r"(?<=[^\W\d_]{3})/(?=(?:second|sec|minute|min|hour|hr|day|week|month|year)\b)")
+_EVERY = re.compile(r"(?:every|alle|каждые|cada) (.+) (\S+)")
 _AMOUNTS: Mapping[str, str] = TABLES["amounts"]
 _SHARES: Mapping[str, str] = TABLES["shares"]
 _AMOUNT = re.compile(rf"(?<!\S)(?:{'|'.join(sorted(_AMOUNTS, key=len, reverse=True))})(?!\S)")
@@ -140,6 +152,12 @@ class Text:
         """
         line = " ".join(self.tokens)
         counted = _SHARES.get(line) or _AMOUNT.sub(lambda amount: _AMOUNTS[amount[0]], line)
+        # "Every two weeks" is half a time a week
+        every = _EVERY.fullmatch(counted)
+        if every and every[2] in UNIT_WORDS:
+            count = numbers(every[1].split())
+            if len(count) == 1 and count[0].value > 0:
+                counted = f"{1 / count[0].value:.9f} per {every[2]}"
         if not numbers(counted.split()):
             counted = _ONE_OF_A_UNIT.sub(
                 lambda article: "1 " if (article[1] or article[2]) in UNIT_WORDS else article[0], counted
@@ -181,8 +199,21 @@ class Text:
 
     @cached_property
     def negated(self) -> bool:
-        """Whether it contains "not" in one of its forms."""
-        return any(token in NEGATIONS for token in self.tokens)
+        """Whether it contains "not" in one of its forms; "no fee" is an amount."""
+        return any(token in NEGATIONS for token in self.counted.tokens)
+
+    @cached_property
+    def in_thousands(self) -> Text:
+        """The text as it reads where "2k" and "1.000 €" are thousands.
+
+        >>> read("2k users").in_thousands.tokens
+        ('2000', 'users')
+        """
+        written_out = _PERHAPS_THOUSANDS.sub(
+            lambda number: f"{number['short'][:-1]}000" if number["short"] else number["above"] + number["below"],
+            self.raw,
+        )
+        return self if written_out == self.raw else read(written_out)
 
 
 @lru_cache(maxsize=32_768)
@@ -206,6 +237,13 @@ def read(text: str) -> Text:
         normal = _ERA.sub(lambda era: "bc" if era["before"] else "ad", normal)
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     normal = normal.replace("per cent", "percent")
+    if "-" in normal or "–" in normal:
+        normal = _RANGE.sub(_from_to, normal)
+    # "18+", and "requests/min"
+    if "+" in normal:
+        normal = _OR_MORE.sub(" or more", normal)
+    if "/" in normal:
+        normal = _PER_TIME.sub(" per ", normal)
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     # "1 1/2" is 1.5, "C#" is one word
@@ -221,6 +259,12 @@ def read(text: str) -> Text:
 def _analysed(raw: str, normal: str, tokens: tuple[str, ...]) -> Text:
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw=raw, normal=normal, tokens=tokens, stems=tuple(map(stem, tokens)), content=content)
+
+
+def _from_to(matched: re.Match[str]) -> str:
+    """A range with its dash in words, if it is one of amounts."""
+    is_amount = matched["mark"] or matched["unit"] in UNIT_WORDS
+    return f"{matched['mark'] or ''}{matched['low']} to {matched['high']}" if is_amount else matched[0]
 
 
 def _power_of_ten(matched: re.Match[str]) -> str:

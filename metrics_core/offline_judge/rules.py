@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, pairwise, product
 from typing import Literal
@@ -94,6 +94,10 @@ class Case:
         return Case(question=question, answer=answer, reference=reference, head=head, residue=residue, dates=dates)
 
 
+_OR_MORE = frozenset(("least", "most"))
+"""Bounds that may be said with "or": "5 or more"."""
+
+
 def clear(case: Case) -> bool:
     """Whether the answer is plain: without choices or doubts, and with a head that is negated only if the reference is.
 
@@ -101,6 +105,8 @@ def clear(case: Case) -> bool:
     False
     """
     choices = ALTERNATIVE_WORDS.intersection(case.head.tokens)
+    if choices and _OR_MORE & bounds(case.head, case.question):
+        choices = frozenset()
     is_choice = bool(choices) and not choices <= {*case.reference.tokens, *case.question.tokens}
     return case.head.negated == case.reference.negated and not is_choice and not hedges(case.answer.normal)
 
@@ -109,8 +115,15 @@ def same_text(case: Case) -> bool:
     """The texts are equal apart from form and articles."""
     if not case.answer.content_stems:
         return False
-    same_letters = case.answer.raw.casefold() == case.reference.raw.casefold()
-    return same_letters or case.answer.plain == case.reference.plain
+    if case.answer.raw.casefold() == case.reference.raw.casefold():
+        return True
+    if case.reference.numbers:
+        return case.answer.plain == case.reference.plain
+    # "kg" and "kilograms"
+    stated, expected = (
+        [UNIT_WORDS.get(token, token) for token in text.plain] for text in (case.answer, case.reference)
+    )
+    return stated == expected
 
 
 def same_number(case: Case) -> bool:
@@ -159,30 +172,41 @@ _BESIDE_A_DATE = re.compile(r"^(?:\w+ ){0,2}(?:before|after) (?=(?:\w+ )?\d)")
 
 
 def same_time(case: Case) -> bool:
-    """Both name one time of day.
+    """Both name one time of day, or the same ones in the same order.
 
-    >>> same_time(Case.of(read("When?"), read("At 14:00."), read("2 pm")))
+    >>> same_time(Case.of(read("When?"), read("9:00-17:00"), read("9 am to 5 pm")))
     True
     """
     expected = times(case.reference.normal)
     stated = times(case.head.normal)
-    if len(expected) != 1 or len(stated) != 1 or not expected[0] & stated[0] or not clear(case):
+    if not expected or len(stated) != len(expected) or not clear(case):
+        return False
+    if not all(expected_time & time for expected_time, time in zip(expected, stated, strict=True)):
         return False
     return SHELL_WORDS.issuperset(read(without_times(case.reference.normal)).said)
 
 
 def other_time(case: Case) -> bool:
-    """No time of day in the answer can be that of the reference.
+    """A time of day of the reference can be none of the answer.
 
     >>> other_time(Case.of(read("When?"), read("At 2 am."), read("2 pm")))
     True
     """
     expected = times(case.reference.normal)
     stated = times(case.answer.normal)
-    return len(expected) == 1 and bool(stated) and not any(expected[0] & time for time in stated)
+    if len(stated) < len(expected):
+        return False
+    return any(all(expected_time.isdisjoint(time) for time in stated) for expected_time in expected)
 
 
 def _same_amounts(case: Case) -> bool:
+    """Whether both name the same amounts beside the same words, in one of the readings of "2k" or "1.000 €"."""
+    references = dict.fromkeys((case.reference, case.reference.in_thousands))
+    heads = dict.fromkeys((case.head, case.head.in_thousands))
+    return any(_equal_amounts(replace(case, reference=ref, head=head)) for ref, head in product(references, heads))
+
+
+def _equal_amounts(case: Case) -> bool:
     if not _same_beside(case):
         return False
     # To "How many miles an hour?", "20 miles an hour" is 20 miles
@@ -441,12 +465,15 @@ def other_number(case: Case) -> bool:
     """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
     # "Over 50" in the reference sets no amount that another one could differ from
     is_bound = not _OF_AMOUNTS.isdisjoint(bounds(case.reference, case.question))
-    if not is_bound and (_other_measure(case) or _other_amount(case)):
+    if _same_amounts(case):
+        # The answer names the amount of the reference as a bound that it lies beyond, or the reverse; or as the
+        # bound on the other side
+        different = other_bounds(case)
+        if not _STRICT.isdisjoint(different) or different >= _OR_MORE:
+            return True
+    elif not is_bound and (_other_measure(case) or _other_amount(case)):
         return True
-    # The answer names the amount of the reference as a bound that it lies beyond, or the reverse
-    if _same_amounts(case) and not _STRICT.isdisjoint(other_bounds(case)):
-        return True
-    if _other_identifier(case):
+    if _other_identifier(case) or _end_of_range(case):
         return True
     # The reference is a ratio or a score, and the answer a single number: "3" for "3:1"
     is_pair = _PAIR.fullmatch(case.reference.normal.strip(" ."))
@@ -455,6 +482,19 @@ def other_number(case: Case) -> bool:
 
 _PAIR = re.compile(r"(?<![\w.:/-])(\d{1,3})\s?[:-]\s?(\d{1,3})(?![\w:/-]|[.,]\d)")
 """A ratio or a score: "3:1", "2-1"."""
+
+
+def _end_of_range(case: Case) -> bool:
+    """Whether one names a range, and the other one amount of its kind: "5 days" for "3 to 5 days"."""
+    fewer, more = sorted((case.reference.quantities, case.head.quantities), key=len)
+    if len(fewer) != 1 or len(more) != 2 or not more[0].unit or not all(map(fewer[0].comparable, more)):
+        return False
+    ranging, single = (case.reference, case.head) if len(case.head.quantities) == 1 else (case.head, case.reference)
+    low, high = ranging.counted.numbers[:2]
+    return set(ranging.counted.tokens[low.stop : high.start]) <= _TO and single.quantities[0] in more
+
+
+_TO = frozenset(("to", "bis", "до", "a", "hasta"))
 
 
 def _other_measure(case: Case) -> bool:
@@ -489,7 +529,7 @@ def other_bounds(case: Case) -> frozenset[str]:
 def _other_amount(case: Case) -> bool:
     """Whether the reference is an amount, and no number that the answer adds to the question is that amount."""
     reference = case.reference
-    if not case.head.numbers or reference.negated != case.head.negated:
+    if not case.head.counted.numbers or reference.negated != case.head.negated:
         return False
     # The reference says nothing else. Its unit may stand apart from the number.
     if len(reference.quantities) != 1 or _beside_amounts(reference, case.question.stem_set):
@@ -525,13 +565,71 @@ def _other_identifier(case: Case) -> bool:
         identifiers.append({token for token in long_tokens if any(map(str.isdigit, token))})
     if all(identifiers) and identifiers[0].isdisjoint(identifiers[1]):
         return True
-    expected = dict(_LETTERED.findall(case.reference.normal))
-    stated = dict(_LETTERED.findall(case.answer.normal))
-    return any(stated.get(number, letter) != letter for number, letter in expected.items())
+    for pattern in _LETTERED:
+        expected = pattern.findall(case.reference.normal)
+        stated = pattern.findall(case.answer.normal)
+        for kept, changed in expected:
+            of_kept = {other_part for part, other_part in stated if part == kept}
+            if of_kept and changed not in of_kept:
+                return True
+    return False
 
 
-_LETTERED = re.compile(r"(?<![\w.,])(\d+)([a-f])(?!\w)")
-"""A seat, a gate, a section: "12b"."""
+_LETTERED = (re.compile(r"(?<![\w.,])(\d+)([a-f])(?!\w)"), re.compile(r"(?<![\w.,])([a-z])-?(\d{1,3})(?!\w|[.,]\d)"))
+"""A seat, a gate, a section: "12b"; a quarter, a vitamin, a size of paper: "Q1"."""
+
+
+_CONTACT = re.compile(
+    r"(?P<address>[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)\S+|[\w-]+(?:\.[\w-]+)+/\S*)"
+    r"|(?<![\w.,])(?P<phone>\+?\(?\d[\d\s()/-]{5,18}\d)(?!\w|[.,]\d)"
+)
+"""An address of mail or of the web, or a number of a telephone."""
+
+
+def _contacts(text: Text) -> list[str]:
+    """The addresses and telephone numbers of a text, each in one spelling."""
+    contacts = []
+    for contact in _CONTACT.finditer(text.raw.casefold()):
+        if contact["address"]:
+            contacts.append(re.sub(r"^(?:https?://)?(?:www\.)?|[/.,;:!?)]+$", "", contact["address"]))
+        else:
+            digits_only = re.sub(r"[^\d+]", "", contact["phone"].replace("(0)", ""))
+            contacts.append(re.sub(r"^00", "+", digits_only))
+    return contacts
+
+
+def _contact_ratio(case: Case) -> float | None:
+    """The share of the addresses or telephone numbers of the answer that are the reference; None if it is no such.
+
+    A number with the code of its country is the same as without: "+49 30 1234567" and "030 1234567".
+    """
+    stated = _contacts(case.answer)
+    if not stated or case.reference.dates or not _CONTACT.fullmatch(case.reference.raw.casefold().strip(" .")):
+        return None
+    [expected] = _contacts(case.reference)
+    n_same = 0
+    for contact in stated:
+        short, long = sorted((contact, expected), key=len)
+        n_same += short == long or (long.startswith("+") and long.endswith(short.lstrip("0")))
+    return n_same / len(stated)
+
+
+def same_contact(case: Case) -> bool:
+    """Both are one address, or one number of a telephone, and nothing else.
+
+    >>> same_contact(Case.of(read("Which number?"), read("030 123-4567"), read("+49 30 1234567")))
+    True
+    """
+    return bool(_CONTACT.fullmatch(case.answer.raw.casefold().strip(" ."))) and _contact_ratio(case) == 1
+
+
+def other_contact(case: Case) -> bool:
+    """The reference is an address or a number of a telephone, and the answer names only others.
+
+    >>> other_contact(Case.of(read("Where?"), read("See https://acme.example/faq"), read("acme.example/help")))
+    True
+    """
+    return _contact_ratio(case) == 0
 
 
 def other_version(case: Case) -> bool:
@@ -620,6 +718,9 @@ def _stands_alone(case: Case, added: set[str]) -> bool:
         if asks_who and previous == (asked_words[0],) and asked_words[-1] in stated[: start - 1]:
             continue
         beside = (*previous, *stated[stop : stop + 1])
+        # "The lead and the manager" are not the lead
+        if added and not _JOINING.isdisjoint(beside):
+            continue
         if not any(stem(token) in added and (not capitals or token in capitals) for token in beside):
             return True
     return False
@@ -782,7 +883,7 @@ def other_formula(case: Case) -> bool:
     return formulas_differ(case.head.raw, case.reference.raw)
 
 
-RULES_VERSION = 10
+RULES_VERSION = 11
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
@@ -794,6 +895,7 @@ RULES: Mapping[Callable[[Case], bool], Ruling] = {
     other_variant: Ruling("other_name", "the answer names another variant of that name"),
     other_formula: Ruling("other_formula", "the answer differs from the reference in a sign that counts"),
     same_text: Ruling("same_text", "the answer equals the reference apart from its form", "match"),
+    same_contact: Ruling("same_text", "the answer is the same address or number", "match"),
     refusal: Ruling("refusal", "the answer declines to answer", "refusal"),
     hedged: Ruling("hedged", "the answer says itself that it is not sure", "hedged"),
     negated: Ruling("negated", "the answer denies what the reference says"),
@@ -810,6 +912,7 @@ RULES: Mapping[Callable[[Case], bool], Ruling] = {
     several_letters: Ruling("other_list", "the answer names several letters, and the reference one", "partial"),
     other_list: Ruling("other_list", "the answer does not list what the reference lists", "partial"),
     other_number: Ruling("other_number", "the answer names another number"),
+    other_contact: Ruling("other_name", "the answer names another address or number"),
     turned_pair: Ruling("other_order", "the answer exchanges two numbers of the reference"),
     other_order: Ruling("other_order", "the answer exchanges two things of the reference"),
     relative: Ruling("other_name", "the answer names a relative of the one whom the reference names"),

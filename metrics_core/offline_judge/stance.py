@@ -79,7 +79,7 @@ def hedges(text: str) -> bool:
 
 
 def polarity(reference: Text, answer: Text, question: Text) -> int:
-    """1 if both say yes or both say no, -1 if one says yes and the other no, 0 if one says neither.
+    """1 if both say yes or both say no, -1 if one says yes and the other no, or the answer both; 0 if one says neither.
 
     >>> polarity(read("No"), read("The shop is not open."), read("Is the shop open?"))
     1
@@ -87,6 +87,8 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
     expected = says(reference.raw) if len(reference.content) <= 2 else 0
     if not expected:
         return 0
+    if _BOTH.match(answer.normal):
+        return -1
     stated = says(answer.raw)
     if not stated:
         # An answer may repeat the question: "The shop is not open". Sentences before the question itself may contain
@@ -98,11 +100,12 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
     return expected * stated
 
 
+_BOTH = re.compile(r"(?:yes (?:and|or) no|no and yes|ja (?:und|oder) nein|jein|да и нет|и да,? и нет)\b")
 _CERTAINLY = r"(?:of course|absolutely|certainly|definitely|indeed)"
 _REPLY = re.compile(
     rf"{_CERTAINLY}(?!\w| not)|y\W*$|(?P<no>{_CERTAINLY} not\b|not at all\b|by no means\b|n\W*$)"
     r"|(?:it|he|she|they|there|that|this|you|we) (?:is|are|was|were|does|do|did|has|have|had|can|could|will"
-    r"|would|should|must|may)(?P<denied> not)?\W*$"
+    r"|would|should|must|may)(?P<denied> ?not)?\W*$"
 )
 """A reply in other words than yes and no: "of course", "it is", "it is not"."""
 
