@@ -571,7 +571,7 @@ def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Ite
 
 
 def lookup(record: Record, path: str) -> Any:
-    """Look up the value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
+    """Look up the value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[-1]`).
 
     Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
     path may be read, the one counts whose last names are the shortest. A name in double quotes is one name.
@@ -597,7 +597,8 @@ def lookup(record: Record, path: str) -> Any:
         if isinstance(current, str):
             current = spelled(current)
         if isinstance(current, list):
-            if path_steps[start].isdecimal() and int(path_steps[start]) < len(current):
+            # -1 is the last element
+            if re.fullmatch("-?[0-9]+", path_steps[start]) and -len(current) <= int(path_steps[start]) < len(current):
                 values[start + 1] = current[int(path_steps[start])]
             attributes = [pair for pair in current if isinstance(pair, Mapping) and pair.keys() == {"key", "value"}]
             current = {pair["key"]: _plain(pair["value"]) for pair in attributes if isinstance(pair["key"], str)}

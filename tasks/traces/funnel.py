@@ -103,13 +103,16 @@ def prepare(
     """
     import pyarrow.parquet as pq
 
-    selection = select(rule, home, out, window)
+    selection = select(rule, home, out, window, metric.columns)
     accepted = selection.staged
     quarantine = selection.rejects
     planned = None
     notes = [*selection.notes]
     if pq.read_metadata(accepted).num_rows:
-        validation = validate(accepted, quarantine, str(out), _CONTRACT, home=home.local)
+        contract = _CONTRACT
+        if "references" not in metric.needs:
+            contract = contract.model_copy(update={"references": "unused"})
+        validation = validate(accepted, quarantine, str(out), contract, home=home.local)
         accepted = validation.accepted
         quarantine = validation.quarantine
         for check in validation.checks:

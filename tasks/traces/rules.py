@@ -93,7 +93,7 @@ def _path(path: object) -> str:
     if ".." in path or "*" in path:
         raise ValueError(f"{path!r} names several values; write the path of one, like messages[0].text")
     # What follows the names and numbers is left of a bracket that is not closed, or holds no number.
-    if not re.fullmatch(r"\$?\.?[^\[\]]+(\[\d+\][^\[\]]*)*", path.strip()) or not steps(path) or path.endswith("."):
+    if not re.fullmatch(r"\$?\.?[^\[\]]+(\[-?\d+\][^\[\]]*)*", path.strip()) or not steps(path) or path.endswith("."):
         raise ValueError(
             f"{path!r} is not a path; write names with dots and numbers in brackets, like messages[0].text"
         )
@@ -129,7 +129,8 @@ class Rule(BaseModel):
     Attributes:
         name: unique; part of the hash that samples, and the key of everything that is kept.
         source: what the loader reads; paths are absolute.
-        mapping: paths into a trace: question, answer, references, facts, context; `key` joins the data set.
+        mapping: paths into a trace: question, answer, references, facts, context, and the columns of the metric, such
+            as messages; `key` joins the data set.
         id: path of the trace's id; `time`: of when it happened.
         enabled: False: its traces are counted, and not scored.
         where: conditions that must all hold.
@@ -292,13 +293,20 @@ def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     dataset = content.get("dataset")
     if not isinstance(mapping, dict):
         return
+    # What the metric needs; one that cannot be used has a problem of its own
+    columns: tuple[str, ...] = ()
+    needs_references = True
+    with suppress(UserError):
+        [metric] = create([str(content.get("metric"))])
+        columns = metric.columns
+        needs_references = "references" in metric.needs
     # Each key, by the name that it stands for
     keys: dict[str, str] = {}
     for key in mapping:
         path = f"mapping.{key}"
         name = _DOCUMENT.get(key, key)
-        if name not in MAPPED:
-            yield path, f"{path}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
+        if name not in (*MAPPED, *columns):
+            yield path, f"{path}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT, *columns))}"
         elif name in keys:
             yield path, f"{path}: is the same as {keys[name]}; keep one"
         keys.setdefault(str(name), key)
@@ -313,5 +321,5 @@ def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield path, f"{path}: the data set has them; keep one of both"
     if not dataset and "key" in keys:
         yield "mapping.key", "mapping.key: joins a data set; name it with dataset"
-    if not dataset and "references" not in keys:
+    if not dataset and "references" not in keys and needs_references:
         yield "mapping", "mapping: references (or ground_truth) is missing; map it, or name a dataset that has them"

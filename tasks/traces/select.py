@@ -27,7 +27,7 @@ from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.load.sources import Contents, check_there, files_of, read
-from answerkey.tasks.traces.rules import KEYS, MAPPED, Rule, instant
+from answerkey.tasks.traces.rules import KEYS, Rule, instant
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, time_limit, write_parquet
@@ -120,8 +120,11 @@ def _files(source: str) -> list[str]:
     return [file for file in files if not Path(file).is_file() or Path(file).stat().st_size]
 
 
-def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
+def select(rule: Rule, home: Home, out: Path, window: Window, columns: Sequence[str] = ()) -> Selection:
     """Decide on each trace of a rule's source that is not settled yet, or on each of a backfill, and stage the sampled.
+
+    Args:
+        columns: what the metric needs beside the usual parts of a sample, such as a conversation in `messages`.
 
     Raises:
         UserError: the source cannot be read, none of its rows has an id, a time or an answer where the rule says, a
@@ -129,8 +132,9 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     """
     out.mkdir(parents=True, exist_ok=True)
     # The trace is what is scored, also where several are about one question of a data set.
-    paths: dict[Any, str] = {**rule.mapping, "id": _ID}
-    paths.pop("key", None)
+    column_paths = {name: rule.mapping.get(name, name) for name in columns}
+    paths: dict[Any, str] = {key: path for key, path in rule.mapping.items() if key not in ("key", *columns)}
+    paths["id"] = _ID
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
     with scratch(out) as connection:
         # What earlier runs left, and the right answers of a data set
@@ -140,9 +144,9 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
             rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
             references = {row[0]: Reference.stored(row) for row in rows}
         # Decide on the traces a batch at a time, and stage those that are sampled
-        selector = _Selector(connection, rule, references)
+        selector = _Selector(connection, rule, references, {**column_paths, **rule.mapping})
         find_reference = (lambda trace_id, *_: selector.joined.get(trace_id)) if rule.dataset else None
-        stager = Stager(ColumnMap(paths, (), ()), rule.name, find_reference)
+        stager = Stager(ColumnMap(paths, (), ()), rule.name, find_reference, others=column_paths)
         stage_rows(selector.traces(out, *_statement(rule, window, last_run.watermark)), stager, staged, rejects)
         selector.check(last_run)
         notes = [*selector.notes(), *([] if window.backfill else selector.left_out(last_run))]
@@ -237,6 +241,8 @@ class _Selector:
     rule: Rule
     references: Mapping[str, Reference]
     """Those of the rule's data set, by sample id."""
+    mapping: Mapping[str, str]
+    """Where everything that a sample consists of is in a trace."""
     joined: dict[str, Reference] = field(default_factory=dict)
     """The reference of each sampled trace, by trace id."""
     contents: Contents = field(default_factory=Contents)
@@ -316,7 +322,7 @@ class _Selector:
 
     def _staged(self, batch: Sequence[tuple[Raw, str, str, str]]) -> Iterator[Raw]:
         """Yield what the loader is to stage of rows, each with its trace id, its bucket and the reason."""
-        mapping = self.rule.mapping
+        mapping = self.mapping
         sampled = [raw.record for raw, _, bucket, _ in batch if bucket == "sampled" and raw.record is not None]
         self.n_sampled += len(sampled)
         self.mapped.update(key for record in sampled for key, path in mapping.items() if is_there(record, path))
@@ -382,11 +388,11 @@ class _Selector:
                 raise UserError(f"{rule.line('where')}: where: {problem}; {_CAST}")
             yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
         # What is mapped is usually in some trace
-        for key in MAPPED:
-            if self.n_sampled and key in rule.mapping and not self.mapped[key]:
+        for key, path in self.mapping.items():
+            if self.n_sampled and not self.mapped[key]:
                 yield (
                     f"{rule.line(f'mapping.{key}')}: none of the {self.n_sampled:,} sampled traces has anything at "
-                    f"{rule.mapping[key]!r}, which is mapped to {key}"
+                    f"{path!r}, which is mapped to {key}"
                 )
         for path in self.quoted or ():
             yield f"{rule.name}: the texts at {path!r} are JSON in quotes, and are read as what they say"

@@ -62,7 +62,7 @@ def test_a_path_into_a_record(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["b", "a.x", "a.c.2", "a.c.-1", "a.c.d", "text.x", "list.zero", "none.x", "", ".", "$", "json.deep.n.m"]
+    "path", ["b", "a.x", "a.c.2", "a.c.-3", "a.c.d", "text.x", "list.zero", "none.x", "", ".", "$", "json.deep.n.m"]
 )
 def test_a_path_to_nothing(path):
     assert value(RECORD, path) is None

@@ -10,7 +10,9 @@ import pytest
 from answerkey.tasks.traces import select as selecting
 from answerkey.tasks.traces.rules import instant
 from answerkey.tasks.traces.select import check_source
+from tests.judge_server import JudgeServer
 from tests.kit.serving import served
+from tests.tasks.judging_help import judged
 from tests.tasks.staging_help import query, refusal, rows_of
 from tests.tasks.traces.tracing_help import counts, rule, run, trace
 
@@ -65,6 +67,31 @@ def test_a_source_that_cannot_be_used(logs, tmp_path, source, said):
     (logs / "a.txt.bak").write_text("x")
     message = refusal(run, tmp_path / "home", rule(tmp_path / "rules", source=f"../logs/{source}"))
     assert message.startswith(f"{logs}/{said}")
+
+
+def test_a_conversation_is_scored_by_its_calls_and_by_a_rubric(traces, tmp_path):
+    conversations = []
+    for number, order in enumerate((0, 9)):
+        call = {"role": "assistant", "tool_calls": [{"name": "look_up", "arguments": json.dumps({"order": order})}]}
+        said = {"role": "assistant", "content": f"{number} is here."}
+        expected = [{"name": "look_up", "arguments": {"order": number}}]
+        conversations.append({"messages": [{"role": "user", "content": "Where?"}, call, said], "calls": expected})
+    traces.log(*(trace(n, **content) for n, content in enumerate(conversations)), trace(2))
+    answer = {"answer": "messages[-1].content"}
+    mapping = {**answer, "tool_calls": "messages", "expected_tool_calls": "calls"}
+    by_calls = run(tmp_path, rule(tmp_path, mapping=mapping, metric="tool_calls"))
+    assert counts(by_calls) == "3 seen, 2 scored, 1 undefined, 3 measured"
+    assert by_calls.mean == 0.5
+
+    # Without references, which this rubric does not need
+    text = "name: polite\ninputs: [messages]\ncriterion: The assistant is polite.\nscale: yes/no\n"
+    (tmp_path / "polite.yaml").write_text(text)
+    with JudgeServer(lambda _body: '{"reason": "It says hello.", "verdict": "yes"}') as judge:
+        given = rule(tmp_path, name="p", mapping=answer, metric=str(tmp_path / "polite.yaml"))
+        by_rubric = run(tmp_path, given, options=judged(judge.url))
+        bodies = [json.dumps(request.body) for request in judge.requests]
+    assert counts(by_rubric) == "3 seen, 2 scored, 1 undefined, 3 measured"
+    assert sorted("0 is here." in body for body in bodies) == [False, True]
 
 
 def test_a_token_in_the_address_of_a_source_is_in_no_file(traces, tmp_path):
