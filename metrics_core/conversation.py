@@ -35,6 +35,14 @@ class Message(BaseModel):
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_older_api(cls, message: Any) -> Any:
+        # A single call has a key of its own
+        if isinstance(message, dict) and message.get("function_call") and not message.get("tool_calls"):
+            return {**message, "tool_calls": [message["function_call"]]}
+        return message
+
     @field_validator("content", mode="before")
     @classmethod
     def _parts(cls, content: Any) -> Any:
@@ -103,6 +111,8 @@ def lines(conversation: str) -> list[str]:
         ValueError: as `turns`.
 
     >>> lines('[{"role": "assistant", "tool_calls": [{"name": "find", "arguments": "{}"}]}]')
+    ['assistant: calls find({})']
+    >>> lines('[{"role": "assistant", "function_call": {"name": "find", "arguments": "{}"}}]')
     ['assistant: calls find({})']
     """
     conversation_lines = []

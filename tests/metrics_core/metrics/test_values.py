@@ -51,6 +51,19 @@ def test_an_answer_has_the_value_of_its_reference(metric, answer, reference, exp
 FIND, ASK = {"name": "find", "arguments": {"id": 7}}, {"name": "ask", "args": {}}
 BY_API = [{"type": "function", "id": "c", "function": {"name": "find", "arguments": '{"id": 7.0}'}}, {"name": "ask"}]
 TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [FIND]}, {"role": "tool"}]
+OF_PROVIDERS = [
+    [{"role": "assistant", "content": [{"type": "text", "text": "Hi"}, {"type": "tool_use", **FIND}]}],
+    [{"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": "7"}]}]}, FIND],
+    [
+        {"role": "assistant", "content": None, "function_call": FIND},
+        {"role": "function", "name": "find", "content": "7"},
+    ],
+    [{"role": "model", "parts": [{"functionCall": FIND}]}, {"parts": [{"functionResponse": {"name": "find"}}]}],
+    [{"role": "assistant", "content": [{"toolUse": {"name": "find", "input": {"id": 7}}}]}],
+    [{"type": "reasoning"}, {"type": "function_call", **FIND}, {"type": "function_call_output", "output": "7"}],
+    {"messages": [{"type": "ai", "data": {"content": [{"type": "tool_use", **FIND}], "tool_calls": [FIND]}}]},
+    [{"tool": "find", "tool_input": {"id": 7}}],
+]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +72,7 @@ TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": 
         (BY_API, [ASK, FIND], (1, 1, 1)),
         (TURNS, [FIND], (1, 1, 1)),
         (json.dumps(TURNS), ["find"], (1, 1, 1)),
+        *((called, [FIND], (1, 1, 1)) for called in OF_PROVIDERS),
         ([{"name": "find", "input": {"id": 8}}], [FIND], (0, 1, 0)),
         # The open call takes the one that no other needs
         ([FIND, {"name": "find", "input": {"id": 8}}], ["find", FIND], (1, 1, 1)),
