@@ -150,7 +150,7 @@ def content(message: Any) -> Any:
         parts = [
             part if isinstance(part, str) else part.get("text") or part.get("refusal")
             for part in body
-            if isinstance(part, str | dict)
+            if isinstance(part, str) or (isinstance(part, dict) and not part.get("thought"))
         ]
         texts = [part for part in parts if isinstance(part, str)]
         return "\n".join(texts) if texts else None

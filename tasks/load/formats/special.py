@@ -130,6 +130,11 @@ def each_choice(base_row: Row, record: Record) -> Iterator[Row]:
         yield {**base_row, "answer": answer, "finish_reason": choice.get("finish_reason"), "repeat": number}
 
 
+def in_parts(base_row: Row, _record: Record) -> list[Row]:
+    """Put the texts of a message together."""
+    return [{**base_row, "answer": content(base_row["answer"])}]
+
+
 def viewed_row(base_row: Row, item: Record) -> list[Row]:
     """Return a row of the viewer of Hugging Face, which has the columns of its data set.
 

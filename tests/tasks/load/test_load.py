@@ -415,6 +415,11 @@ def test_references_that_spell_lists_are_split_with_a_note(tmp_path, read_as, re
 
 BATCH = """{"custom_id": "1", "response": {"body": {"choices": [{"message": {"content": null, "refusal": "No."}}]}}}
 {"custom_id": "2", "response": {"body": {"choices": [{"message": {"content": "x"}}, {"message": {"content": "y"}}]}}}"""
+GEMINI = """{"key": "1", "response": {"candidates": [{"content": {"parts":[{"text":"a","thought":true},{"text":"x"}]}}]}}
+{"key": "2", "response": {"candidates": [{"finishReason": "SAFETY"}]}}"""
+BEDROCK = """{"recordId": "1", "modelInput": {}, "modelOutput": {"content": [{"type": "text", "text": "x"}]}}
+{"recordId": "2", "modelInput": {}, "modelOutput": {"output": {"message": {"content": [{"text": "y"}]}}}}
+{"recordId": "3", "modelInput": {}, "error": {"errorMessage": "throttled"}}"""
 VIEWED = """{"rows": [{"row_idx": 0, "row": {"answer": "x", "id": "1"}, "truncated_cells": ["answer"]},
 {"row_idx": 1, "row": {"answer": "y", "id": "2"}, "truncated_cells": []}]}"""
 EVERYDAY = {
@@ -439,6 +444,8 @@ EVERYDAY = {
         "latency_s is left out where it is no number",
     ),
     "a refusal and two answers": ("a.jsonl", BATCH, [("No.", []), ("x", []), ("y", [])], "a batch"),
+    "thoughts of Gemini": ("a.jsonl", GEMINI, [("x", []), (None, [])], "a batch"),
+    "models of Bedrock": ("a.jsonl", BEDROCK, [("x", []), ("y", []), (None, [])], "a batch"),
     "a cell cut off": ("a.json", VIEWED, [("y", [])], "Hugging Face"),
 }
 
