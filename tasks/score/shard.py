@@ -136,7 +136,7 @@ def _measured(shard: Shard, metric: Metric, stopped: Callable[[], bool] | None) 
 def fail_shard(shard: Shard, message: str) -> str:
     """Write down that every row of a shard failed, so that the run goes on and a rerun tries them again."""
     part = str(PurePosixPath(shard.part).with_suffix(".failed.parquet"))
-    failure = Measurement("", shard.metric.name, shard.metric.signature, Failed("task", message))
+    failure = Measurement("", shard.metric.name, shard.metric.signature, Failed("task_failed", message))
     batches = ([failure._replace(sample_id=sample.sample_id) for sample in samples] for samples in samples_of(shard))
     write_part(Home.parse(shard.home), part, batches)
     return part

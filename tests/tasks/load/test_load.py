@@ -415,7 +415,7 @@ def test_references_that_spell_lists_are_split_with_a_note(tmp_path, read_as, re
 
 BATCH = """{"custom_id": "1", "response": {"body": {"choices": [{"message": {"content": null, "refusal": "No."}}]}}}
 {"custom_id": "2", "response": {"body": {"choices": [{"message": {"content": "x"}}, {"message": {"content": "y"}}]}}}"""
-GEMINI = """{"key": "1", "response": {"candidates": [{"content": {"parts":[{"text":"a","thought":true},{"text":"x"}]}}]}}
+GEMINI = """{"key": "1", "response": {"candidates": [{"content":{"parts":[{"text":"a","thought":true},{"text":"x"}]}}]}}
 {"key": "2", "response": {"candidates": [{"finishReason": "SAFETY"}]}}"""
 BEDROCK = """{"recordId": "1", "modelInput": {}, "modelOutput": {"content": [{"type": "text", "text": "x"}]}}
 {"recordId": "2", "modelInput": {}, "modelOutput": {"output": {"message": {"content": [{"text": "y"}]}}}}
