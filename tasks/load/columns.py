@@ -108,8 +108,8 @@ def usual_names(*keys: Key) -> tuple[str, ...]:
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
     """`KEY=PATH` pairs as the user writes them. References can have several paths, one in each line of the text.
 
-    >>> parse_map(["id=n", "references=gold", "references=also"])
-    {'id': 'n', 'references': 'gold\\nalso'}
+    >>> parse_map(["id=meta.n", "answer=a=b", "references=gold", "references=$.also[0]"])
+    {'id': 'meta.n', 'answer': 'a=b', 'references': 'gold\\n$.also[0]'}
 
     Raises:
         UserError: a pair has no `=`, its key is not one of `KEYS`, or comes twice.

@@ -461,13 +461,15 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
     Raises:
         UserError: two formats fit, or the chosen one does not.
     """
+    if not records:
+        return AS_IT_STANDS
     if chosen:
         reading = _reading(FORMATS[chosen], records, mapped)
         if reading is None and chosen != PLAIN.name:
             raise UserError(f"{called(source)}: this is not {FORMATS[chosen].title}; leave --format out")
         return reading or AS_IT_STANDS
     # Two formats that read the same rows are no doubt
-    readings = [_reading(format, records, mapped) for format in FORMATS.values() if records]
+    readings = [_reading(format, records, mapped) for format in FORMATS.values()]
     fitting = [reading for reading in readings if reading]
     contents = set()
     for reading in fitting if len(fitting) > 1 else ():
@@ -494,7 +496,7 @@ def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[
     """Yield the columns whose cells are all chats, or texts in the quotes of JSON; a single cell may be a quotation."""
     chats: dict[str, Callable[[Any], Any]] = dict.fromkeys(usual_names("question"), question_in)
     chats |= dict.fromkeys(usual_names("answer"), lambda cell: answer_in(decoded(cell)))
-    for name in records[0] if records else ():
+    for name in records[0]:
         if promptfoo.EXPECTED.fullmatch(name):
             yield name, promptfoo.expected_in
             continue
