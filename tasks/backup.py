@@ -13,7 +13,7 @@ from answerkey.metrics_core.llm.ledger import FILE as LEDGER
 from answerkey.tasks.export import new_folder
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.releases.provenance import FOLDER as ANSWERS
-from answerkey.tasks.validate.cache import FOLDER as EXPECTATIONS
+from answerkey.tasks.validate.library import FOLDER as EXPECTATIONS
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import UNFINISHED
 from answerkey.tasks.warehouse.warehouse import FILE, WarehouseFile

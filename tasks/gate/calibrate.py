@@ -18,7 +18,7 @@ from answerkey.metrics_core.judges.calibration import HumanAgreement, Labelled, 
 from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
 from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
-from answerkey.tasks.load.ids import by_plain_id, respelled
+from answerkey.tasks.load.references import by_plain_id, respelled
 from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements

@@ -57,12 +57,13 @@ _CALENDAR_NAMES = json.loads(Path(__file__).with_name("calendar_names.json").rea
 """The names of months and days by language."""
 _LANGUAGES: dict[str, str] = {names["number"]: language for language, names in _CALENDAR_NAMES.items()}
 """Languages by the last two digits of the number that Windows has for a country's version of them."""
+_UNKNOWN_FORMAT = "its number format {} is not known here"
 SHOWN_OTHERWISE = ("mm-dd-yy", "m/d/yy h:mm")
 """The formats of dates without a choice: each computer shows them in the order of its own country."""
 
 
 class UnshownError(ValueError):
-    """A cell of which it is not known what Excel shows."""
+    """A cell of which it is not known what Excel shows; in its message, {} stands for the number format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ def shown_text(text: str, code: str = "General") -> str:
     if len(sections) < 4 and _TEXT not in section:
         return text
     if not section:
-        raise UnshownError(f"its number format {code} hides the text")
-    return "".join(text if token == _TEXT else _literal(token, code) for token in section)
+        raise UnshownError("its number format {} hides the text")
+    return "".join(text if token == _TEXT else _literal(token) for token in section)
 
 
 def shown_number(value: float, code: str = "General", *, is_1904: bool = False) -> str:
@@ -150,18 +151,18 @@ def shown_number(value: float, code: str = "General", *, is_1904: bool = False) 
     elif len(other_sections) > 1 and exact == 0:
         section = other_sections[1]
     if not section:
-        raise UnshownError(f"its number format {code} hides the number")
+        raise UnshownError("its number format {} hides the number")
     kinds = {token.kind for token in section}
     size = abs(exact)
     with localcontext(_DIGITS):
         if kinds & {"date", "elapsed", "half"}:
-            return _shown_date(exact, section, code, is_1904).strip()
+            return _shown_date(exact, section, is_1904).strip()
         if "exponent" in kinds:
-            text = _shown_scientific(size, section, code)
+            text = _shown_scientific(size, section)
         elif _SLASH in section and "digit" in kinds:
-            text = _shown_fraction(size, section, code)
+            text = _shown_fraction(size, section)
         else:
-            text = _shown_decimal(size, section, code)
+            text = _shown_decimal(size, section)
     number = ShownNumber(sign + text.strip())
     number.number = value
     return number
@@ -184,26 +185,23 @@ def _sections(code: str) -> tuple[Section, ...]:
             sections[-1].append(Token(kind, text))
         elif text.startswith("$"):
             symbol, _, country = text[1:].partition("-")
-            sections[-1] += [Token("quoted", symbol), Token("language", _language(country, code))]
+            country = country.casefold()
+            # The language of a country as a number of Windows (407, 10407) or a tag (de-DE); digits before it ask for
+            # numerals of another script, or another calendar
+            language = country.partition("-")[0] or "en"
+            if re.fullmatch("(1?0?1)?[0-9a-f]{3,4}", country):
+                language = _LANGUAGES.get(country[-2:], country)
+            elif re.fullmatch("[0-9a-f]{5,}", country):
+                raise UnshownError(_UNKNOWN_FORMAT)
+            sections[-1] += [Token("quoted", symbol), Token("language", language)]
         elif re.fullmatch("h+|m+|s+", text, re.IGNORECASE):
             sections[-1].append(Token("elapsed", text))
         elif not re.fullmatch(r"black|blue|cyan|green|magenta|red|white|yellow|color ?\d+", text, re.IGNORECASE):
-            raise UnshownError(f"its number format {code} is not known here")
+            raise UnshownError(_UNKNOWN_FORMAT)
     return tuple(map(tuple, sections))
 
 
-def _language(country: str, code: str) -> str:
-    """Return the language of a country's code, as a number of Windows (407, 10407) or a tag (de-DE)."""
-    country = country.casefold()
-    if re.fullmatch("(1?0?1)?[0-9a-f]{3,4}", country):
-        return _LANGUAGES.get(country[-2:], country)
-    # Digits before it ask for numerals of another script, or another calendar
-    if re.fullmatch("[0-9a-f]{5,}", country):
-        raise UnshownError(f"its number format {code} is not known here")
-    return country.partition("-")[0] or "en"
-
-
-def _literal(token: Token, code: str) -> str:
+def _literal(token: Token) -> str:
     """Return what a token stands for that is no part of the value."""
     if token.kind in ("quoted", "escaped", "literal"):
         return token.text
@@ -213,7 +211,7 @@ def _literal(token: Token, code: str) -> str:
         return " "
     if token.kind == "mark" and token.text in "%/":
         return token.text
-    raise UnshownError(f"its number format {code} is not known here")
+    raise UnshownError(_UNKNOWN_FORMAT)
 
 
 def _shown_general(size: Decimal) -> str:
@@ -225,13 +223,26 @@ def _shown_general(size: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
+def _shown_decimal(size: Decimal, section: Section) -> str:
     """Return a number of 0 or more in a format such as `#,##0.00 "km"`."""
-    tokens, size, is_grouped = _scaled(section, size)
+    # Between digits a comma sets thousands apart, and after them it leaves three digits out
+    is_grouped = False
+    tokens = []
+    for index, token in enumerate(section):
+        if token == _PERCENT:
+            size *= 100
+        if token != _COMMA:
+            tokens.append(token)
+        elif not tokens or tokens[-1].kind != "digit":
+            tokens.append(Token("literal", ","))
+        elif next((later.kind for later in section[index:] if later != _COMMA), "") == "digit":
+            is_grouped = True
+        else:
+            size /= 1000
     point = tokens.index(_POINT) if _POINT in tokens else len(tokens)
     n_decimals = sum(token.kind == "digit" for token in tokens[point:])
     digits, _, decimals = f"{size:.{n_decimals}f}".partition(".")
-    text = _filled_from_right(tokens[:point], digits.lstrip("0"), is_grouped, size, code)
+    text = _filled_from_right(tokens[:point], digits.lstrip("0"), is_grouped, size)
     text += "." if point < len(tokens) else ""
 
     # After the point, zeros at the end are shown where the format has 0
@@ -239,7 +250,7 @@ def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
     index = 0
     for token in tokens[point + 1 :]:
         if token.kind != "digit":
-            text += _literal(token, code)
+            text += _literal(token)
             continue
         is_needed = index < n_kept or token.text == "0"
         text += decimals[index] if is_needed else {"?": " "}.get(token.text, "")
@@ -247,26 +258,7 @@ def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
     return text
 
 
-def _scaled(tokens: Sequence[Token], size: Decimal) -> tuple[list[Token], Decimal, bool]:
-    """Return the tokens without commas, the number that they show, and whether its thousands are apart."""
-    is_grouped = False
-    shown_tokens: list[Token] = []
-    for index, token in enumerate(tokens):
-        if token == _PERCENT:
-            size *= 100
-        if token != _COMMA:
-            shown_tokens.append(token)
-        elif not shown_tokens or shown_tokens[-1].kind != "digit":
-            shown_tokens.append(Token("literal", ","))
-        # Between digits a comma sets thousands apart, and after them it leaves three digits out
-        elif next((later.kind for later in tokens[index:] if later != _COMMA), "") == "digit":
-            is_grouped = True
-        else:
-            size /= 1000
-    return shown_tokens, size, is_grouped
-
-
-def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, size: Decimal, code: str) -> str:
+def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, size: Decimal) -> str:
     """Return the part before the point: digits go to the placeholders from the right, the rest to the first one."""
     n_left = sum(token.kind == "digit" for token in tokens)
     text = ""
@@ -276,7 +268,7 @@ def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, s
             text = _shown_general(size) + text
             continue
         if token.kind != "digit":
-            text = _literal(token, code) + text
+            text = _literal(token) + text
             continue
         n_left -= 1
         start = -1 if n_left else 0
@@ -290,22 +282,22 @@ def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, s
     return text
 
 
-def _shown_scientific(size: Decimal, section: Section, code: str) -> str:
+def _shown_scientific(size: Decimal, section: Section) -> str:
     """Return a number of 0 or more in a format such as `0.00E+00`."""
     match = re.fullmatch(r"(0|0\.0+)E([+-])(0+)", "".join(token.text for token in section).upper())
     if not match:
-        raise UnshownError(f"its number format {code} is not known here")
+        raise UnshownError(_UNKNOWN_FORMAT)
     digits, exponent = f"{size or 0.0:.{len(match[1].partition('.')[2])}E}".split("E")
     sign = "-" if int(exponent) < 0 else match[2].strip("-")
     return f"{digits}E{sign}{exponent[1:].zfill(len(match[3]))}"
 
 
-def _shown_fraction(size: Decimal, section: Section, code: str) -> str:
+def _shown_fraction(size: Decimal, section: Section) -> str:
     """Return a number of 0 or more in a format such as `# ?/?` or `# ??/16`, without blanks that align it."""
     form = "".join(token.text for token in section)
     match = re.fullmatch(r"(?P<whole>[#0?]* )?(?P<top>[#0?]+)/(?P<below>[#0?]+|[1-9][0-9]*)", form)
     if not match:
-        raise UnshownError(f"its number format {code} is not known here")
+        raise UnshownError(_UNKNOWN_FORMAT)
     integer = int(size) if match["whole"] else 0
     fraction = Fraction(size) - integer
     if match["below"].isdigit() and int(match["below"]):
@@ -318,7 +310,7 @@ def _shown_fraction(size: Decimal, section: Section, code: str) -> str:
     return f"{integer or ''} {numerator}/{denominator}"
 
 
-def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> str:
+def _shown_date(serial: Decimal, section: Section, is_1904: bool) -> str:
     """Return a date, a time of day or a duration."""
     tokens = list(section)
     letters = [token.text[0].lower() if token.kind in ("date", "elapsed") else "" for token in tokens]
@@ -351,27 +343,22 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
             following = next(filter(None, letters[index + 1 :]), "")
             if letter == "m" and n_letters < 3 and (previous == "h" or following == "s"):
                 number = moment.minute
-            if number is None:
-                text += _named_part(letter, n_letters, moment, language, code)
-            else:
+            if number is not None:
                 text += str(number).zfill(min(n_letters, 2))
+            elif letter == "y":
+                text += str(moment.year) if n_letters > 2 else f"{moment.year % 100:02}"
+            else:
+                # Shorter forms differ from computer to computer, but in English
+                names = _CALENDAR_NAMES.get(language)
+                if names is None or (n_letters != 4 and language != "en"):
+                    raise UnshownError("its number format {} has names in a language that is not known here")
+                name = names["months"][moment.month - 1] if letter == "m" else names["days"][moment.weekday()]
+                text += name[: {3: 3, 5: 1}.get(n_letters)]
         elif token.kind == "half":
             text += ("AM" if moment.hour < 12 else "PM")[: n_letters // 2]
         elif token == Token("digit", "0") and n_decimals:
             text += f"{seconds % 1:f}"[2 + tokens[:index].count(token)]
         else:
-            text += token.text if token in (_POINT, _COMMA) else _literal(token, code)
+            text += token.text if token in (_POINT, _COMMA) else _literal(token)
         previous = letter or previous
     return text
-
-
-def _named_part(letter: str, n_letters: int, moment: datetime, language: str, code: str) -> str:
-    """Return a year, or the name of a month or day, in as many letters."""
-    if letter == "y":
-        return str(moment.year) if n_letters > 2 else f"{moment.year % 100:02}"
-    # Shorter forms differ from computer to computer, but in English
-    if language not in _CALENDAR_NAMES or (n_letters != 4 and language != "en"):
-        raise UnshownError(f"its number format {code} has names in a language that is not known here")
-    names = _CALENDAR_NAMES[language]
-    name: str = names["months"][moment.month - 1] if letter == "m" else names["days"][moment.weekday()]
-    return name[: {3: 3, 5: 1}.get(n_letters)]

@@ -88,16 +88,11 @@ class ColumnMap:
 
     def paths_of(self, *keys: Key) -> list[str]:
         """Return the paths of these keys; of all, if none is named."""
-        paths: list[str] = []
+        paths = []
         for key in keys or self.paths:
             if key in self.paths:
                 paths += self.paths[key].split("\n")
         return paths
-
-
-def paths_in(texts: Iterable[str]) -> list[str]:
-    """Return the paths in texts that have one in each line."""
-    return list(itertools.chain.from_iterable(text.split("\n") for text in texts))
 
 
 def names_in(records: Iterable[Iterable[str]]) -> list[str]:
@@ -113,8 +108,8 @@ def usual_names(*keys: Key) -> tuple[str, ...]:
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
     """`KEY=PATH` pairs as the user writes them. References can have several paths, one in each line of the text.
 
-    >>> parse_map(["id=n", "references=gold", "references=also"])
-    {'id': 'n', 'references': 'gold\\nalso'}
+    >>> parse_map(["id=meta.n", "answer=a=b", "references=gold", "references=$.also[0]"])
+    {'id': 'meta.n', 'answer': 'a=b', 'references': 'gold\\n$.also[0]'}
 
     Raises:
         UserError: a pair has no `=`, its key is not one of `KEYS`, or comes twice.
@@ -160,20 +155,19 @@ def complete(
         filled.append("answer")
     needed = ("id", "release", "references", "answer")
     paths = {key: key for key in by_format if key in filled or key not in needed} | dict(mapped)
-    references_as = paths.pop("references-as", "")
+    references_as = paths.pop("references-as", "text" if converted else "")
 
     # Each of them must be there
-    key_paths: list[tuple[str, str]] = []
-    for key, key_lines in paths.items():
-        key_paths += [(key, path) for path in key_lines.split("\n")]
-    key_paths += [("a slice or a metric", path) for path in slices if path not in reference_slices]
-    for role, path in key_paths:
-        if records and not any(is_there(record, path) for record in records):
-            matches = difflib.get_close_matches(path, columns, 1, 0.8)
-            hint = f"did you mean {matches[0]!r}? " if matches else ""
-            raise UserError(
-                f"{source}: no column {path!r} (for {role}); {hint}the columns are {', '.join(sorted(columns))}"
-            )
+    paths_by_role = {str(key): key_lines.split("\n") for key, key_lines in paths.items()}
+    paths_by_role["a slice or a metric"] = [path for path in slices if path not in reference_slices]
+    for role, role_paths in paths_by_role.items():
+        for path in role_paths:
+            if records and not any(is_there(record, path) for record in records):
+                matches = difflib.get_close_matches(path, columns, 1, 0.8)
+                hint = f"did you mean {matches[0]!r}? " if matches else ""
+                raise UserError(
+                    f"{source}: no column {path!r} (for {role}); {hint}the columns are {', '.join(sorted(columns))}"
+                )
 
     # The others are recognised by their names
     guessed = _recognised(paths, columns, by_format)
@@ -189,8 +183,6 @@ def complete(
         spellings = {_spelling(text) for _, text in _texts_of(records, column_map, *_LISTS) if not is_blank(text)}
         are_lists = "texts" in spellings and spellings <= {"texts", "list", "shortened"}
         references_as = "lists" if are_lists else "quoted"
-        if converted:
-            references_as = "text"
     return replace(column_map, references_as=references_as)
 
 
@@ -296,6 +288,13 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, convert
     return [*notes, *_notes_on_references(columns, records, option)]
 
 
+def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
+    """Tell whether a cell has nothing but what the record has at one of the paths."""
+    used_cells = [record.get(path) for path in columns.paths_of()]
+    members = itertools.chain(*(cell for cell in used_cells if isinstance(cell, list)))
+    return record.get(name) in (None, *used_cells, *members)
+
+
 def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: str) -> list[str]:
     """Say what users are to know of references that may be several."""
     notes = []
@@ -345,13 +344,6 @@ def _notes_on_references(columns: ColumnMap, records: Sequence[Record], option: 
                 f"references that look like {noun} are read as one text (row {row}: {_short(text)}); {remedies[kind]}"
             )
     return notes
-
-
-def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
-    """Tell whether a cell has nothing but what the record has at one of the paths."""
-    used_cells = [record.get(path) for path in columns.paths_of()]
-    members = itertools.chain(*(cell for cell in used_cells if isinstance(cell, list)))
-    return record.get(name) in (None, *used_cells, *members)
 
 
 def wide_columns(records: Sequence[Record], used: Collection[str], *, by_texts: bool = False) -> list[str]:
@@ -418,7 +410,7 @@ def _recognised(paths: Mapping[Key, str], columns: Collection[str], by_format: C
     column_by_name = {_plain_name(name): name for name in reversed(list(columns))} | {name: name for name in columns}
     recognised: dict[Key, str] = {}
     for key, usual in USUAL_NAMES.items():
-        used = {*paths_in(paths.values()), *recognised.values()}
+        used = {*"\n".join(paths.values()).split("\n"), *recognised.values()}
         for name in usual if key not in (*paths, *by_format) else ():
             candidates = [column_by_name.get(name, column_by_name.get(_plain_name(name)))]
             if key in _LISTS:
@@ -528,7 +520,13 @@ def suggested(key: Key, records: Sequence[Record], used: Collection[str]) -> tup
     excluded = (_INPUT_NAMES if key == "references" else _REFERENCE_NAMES).pattern
     if key == "answer":
         excluded += "|input|messages"
-    names = names_in(map(_paths, records))
+    # With what is in the objects among the columns
+    paths: dict[str, None] = {}
+    for record in records:
+        for name, cell in record.items():
+            inner_paths = [f"{name}.{key}" for key in cell] if isinstance(cell, Mapping) else []
+            paths |= dict.fromkeys(inner_paths or [name])
+    names = list(paths)
     by_plain_name = {_plain_name(name): name for name in names if name not in used}
     candidates = [plain for plain in by_plain_name if not re.search(excluded, plain)]
 
@@ -540,15 +538,6 @@ def suggested(key: Key, records: Sequence[Record], used: Collection[str]) -> tup
     if len(candidates) == 1:
         likely += candidates
     return ", ".join(names), by_plain_name[likely[0]] if likely else "COLUMN"
-
-
-def _paths(record: Record) -> Iterator[str]:
-    """Yield the columns of a record, and what is in the objects among them."""
-    for name, cell in record.items():
-        if isinstance(cell, Mapping) and cell:
-            yield from (f"{name}.{key}" for key in cell)
-        else:
-            yield name
 
 
 def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Iterator[Record]:
@@ -570,23 +559,25 @@ def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Ite
         yield record
 
 
-def lookup(record: Record, path: str) -> Any:
-    """Look up the value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[-1]`).
+def value(record: Record, path: str | None, default: Any = None) -> Any:
+    """Return the value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[-1]`).
 
     Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
     path may be read, the one counts whose last names are the shortest. A name in double quotes is one name.
     In a list of objects with `key` and `value`, as OTLP writes attributes, a name stands for the value of that key.
-    Returns a private marker where nothing is there; use `value` for None instead.
+    Where nothing is there, or without a path, the `default` is returned.
 
     >>> span = {"attributes": [{"key": "llm.model_name", "value": {"stringValue": "tiny"}}]}
-    >>> lookup(span, "attributes.llm.model_name")
+    >>> value(span, "attributes.llm.model_name")
     'tiny'
-    >>> lookup({"info": {"mlflow.traceInputs": '{"question": "Why?"}'}}, "info.mlflow.traceInputs.question")
+    >>> value({"info": {"mlflow.traceInputs": '{"question": "Why?"}'}}, "info.mlflow.traceInputs.question")
     'Why?'
 
     Raises:
         ValueError: such a text has an object that has a key twice.
     """
+    if path is None:
+        return default
     if path in record:
         return record[path]
     # What is there after so many steps
@@ -607,7 +598,7 @@ def lookup(record: Record, path: str) -> Any:
             for end in range(start + 1, len(path_steps) + 1):
                 if (name := ".".join(path_steps[start:end])) in current:
                     values[end] = current[name]
-    return values.get(len(path_steps), _MISSING) if path_steps else _MISSING
+    return values.get(len(path_steps), default) if path_steps else default
 
 
 def _plain(attribute: Any) -> Any:
@@ -640,20 +631,10 @@ def path_of(names: Iterable[str]) -> str:
 def is_there(record: Record, path: str, *, but_null: bool = False) -> bool:
     """Tell whether anything is at a path, also if it cannot be read."""
     try:
-        cell = lookup(record, path)
+        cell = value(record, path, _MISSING)
     except ValueError:
         return True
     return cell is not _MISSING and not (but_null and cell is None)
-
-
-def value(record: Record, path: str | None) -> Any:
-    """Return the value at a path, None where there is none.
-
-    Raises:
-        ValueError: as `lookup`.
-    """
-    cell = _MISSING if path is None else lookup(record, path)
-    return None if cell is _MISSING else cell
 
 
 def as_text(cell: Any) -> str | None:
@@ -728,23 +709,6 @@ def as_texts(cell: Any, spelled_as: str = "list") -> list[str]:
     return [text for text in map(as_text, texts) if text is not None]
 
 
-def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
-    """Return the passages that an answer was to rest on, without blank ones.
-
-    Raises:
-        ValueError: as `texts_at`, where the user named the column.
-    """
-    if "context" not in columns.paths:
-        return ()
-    try:
-        return tuple(text for text in texts_at(record, columns, "context") if not is_blank(text))
-    except ValueError:
-        # A guessed column that is no list of passages: some data sets have another kind of "context"
-        if "context" in columns.guessed:
-            return ()
-        raise
-
-
 def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
     """Return the text of a key, without lone surrogates.
 
@@ -793,15 +757,18 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
         ValueError: it is not a list of texts.
     """
     spelled_as = columns.references_as if key in _LISTS else "list"
-    texts: list[str] = []
+    texts = []
     paths = columns.paths_of(key)
     for path in paths:
         try:
             texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
         except ValueError as error:
+            # Some data sets have another kind of "context" than a list of passages
+            if key == "context" and key in columns.guessed:
+                return ()
             raise ValueError(f"{key} ({path}) {error}") from error
-    # Of several columns, most rows fill in only some
-    if len(paths) > 1:
+    # Of several columns, most rows fill in only some, and a blank passage is none
+    if len(paths) > 1 or key == "context":
         texts = [text for text in texts if not is_blank(text)]
     return tuple(texts)
 

@@ -238,22 +238,19 @@ class RecordReader:
         window = self._lines[1:n_lines][:_WINDOW_LINES]
         # The names of the columns are the first sound record
         all_quoted = 0 < self._n_quoted_starts == self._n_sound - 1
+        sound = self._sound_record.replace("{N}", f"{{{self._n_columns - 1}}}")
+        newline = self._dialect.newline
         for start, line in enumerate(window):
             if all_quoted and not line.startswith(self._dialect.quote):
                 continue
-            has_all_fields = line.count(self._dialect.delimiter) == self._n_columns - 1
-            if (has_all_fields and self._opening.search(line)) or self._are_mostly_sound("".join(window[start:])):
+            if line.count(self._dialect.delimiter) == self._n_columns - 1 and self._opening.search(line):
+                return start + 1
+            # A sound record begins here, and most of what follows belongs to such ones
+            text = "".join(window[start:])
+            matches = re.finditer(f"(?P<sound>{sound})|[^{newline}]*{newline}?", text) if re.match(sound, text) else ()
+            if sum(len(match["sound"] or "") for match in matches) * 2 > len(text):
                 return start + 1
         return n_lines
-
-    def _are_mostly_sound(self, text: str) -> bool:
-        """Tell whether a sound record begins a text, and most of it belongs to such ones."""
-        sound = self._sound_record.replace("{N}", f"{{{self._n_columns - 1}}}")
-        if not re.match(sound, text):
-            return False
-        newline = self._dialect.newline
-        matches = re.finditer(f"(?P<sound>{sound})|[^{newline}]*{newline}?", text)
-        return sum(len(match["sound"] or "") for match in matches) * 2 > len(text)
 
 
 def title_lines(file: Path) -> list[str]:
@@ -291,7 +288,12 @@ def find_dialect(file: Path) -> Dialect:
             dialects.append(replace(dialect, quote="'"))
     if len(dialects) == 1:
         return dialects[0]
-    return min(dialects, key=lambda dialect: _n_bad(file, dialect))
+
+    def n_bad(dialect: Dialect) -> int:
+        with dialect.open(file) as text:
+            return sum(isinstance(record, BadRecord) for record in RecordReader(text, dialect))
+
+    return min(dialects, key=n_bad)
 
 
 def _beginning(file: Path) -> tuple[list[str], str, int]:
@@ -318,11 +320,6 @@ def _likely_delimiters(header: str) -> str:
     most_usual = max(ranks.values(), default=(0, 0))[0]
     likely = [mark for mark in ranks if ranks[mark][0] == most_usual and ranks[mark][1] > 1]
     return "".join(sorted(likely, key=lambda mark: -ranks[mark][1])) or ","
-
-
-def _n_bad(file: Path, dialect: Dialect) -> int:
-    with dialect.open(file) as text:
-        return sum(isinstance(record, BadRecord) for record in RecordReader(text, dialect))
 
 
 def _signs(file: Path, dialect: Dialect) -> set[str]:

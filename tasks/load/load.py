@@ -48,7 +48,7 @@ from answerkey.tasks.load.references import (
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.load.sources import Contents, called, files_of, read, releases_of, several, stem
-from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
+from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 
 STAGED = "staged.parquet"
@@ -400,8 +400,8 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
     # The first rows of two files, and the questions that they answer
     question_key: Key = "id" if "id" in columns.paths else "question"
     question_paths = [columns.paths.get(key) for key in (question_key, "release", "repeat")]
-    records_by_file: dict[str | None, list[Record]] = {}
-    questions: list[set[tuple[str, ...]]] = []
+    records_by_file = {}
+    questions = []
     for file, group in itertools.islice(itertools.groupby(rows, key=lambda raw: raw.file), 2):
         records = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
         records_by_file[file] = records
@@ -455,14 +455,16 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
 
     # Keep one row per id
     table = ReferenceTable(out)
-    with parquet_writer(table.file, reference_schema()) as writer:
+    stored = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references", "sample_hash")
+    schema = pa.schema([staged_schema().field(column) for column in stored])
+    with parquet_writer(table.file, schema) as writer:
         while batch := list(itertools.islice(rows.rows, _BATCH)):
             staged = []
             for raw in batch:
                 reference = Reference.of(raw, columns, name)
                 if table.add(reference, raw, name):
                     staged.append({**reference._asdict(), "sample_hash": reference.hash})
-            writer.write_table(pa.Table.from_pylist(staged, schema=reference_schema()))
+            writer.write_table(pa.Table.from_pylist(staged, schema=schema))
     return table
 
 
@@ -488,7 +490,9 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
                 try:
                     staged_rows.append(stager.stage(raw))
                 except ValueError as error:
-                    rejected_rows.append(refused(raw, str(error)))
+                    row = {"file": raw.file, "row": raw.row if raw.file_row is None else raw.file_row}
+                    why = {"rule": "unreadable", "reason": clean(str(error)), "raw": clean(raw.content())}
+                    rejected_rows.append({**row, **why})
             staged_writer.write_table(pa.Table.from_pylist(staged_rows, schema=staged_schema()))
             if rejected_rows:
                 reject_writer.write_table(pa.Table.from_pylist(rejected_rows, schema=quarantine_schema()))
@@ -500,7 +504,7 @@ def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | N
 
     Such a question has no score: neither what was answered nor what is right is known. It counts nevertheless.
     """
-    errors: dict[str, UnreadableCell] = {}
+    errors = {}
     for path in columns.paths_of("answer", "references"):
         if isinstance(cell := record.get(path), UnreadableCell) and cell.error:
             errors[path] = cell
@@ -598,10 +602,10 @@ class Stager:
         incorrect = reference.incorrect_references
         key = sample_key(question, answer, reference.references, reference.facts, context, incorrect, texts)
         return {
+            **reference._asdict(),
             "row": raw.row,
             "file": raw.file,
             "file_row": raw.file_row,
-            "sample_id": reference.sample_id,
             "release": f"{release} {record['response_filter']}" if self.by_filter else release,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
@@ -610,13 +614,9 @@ class Stager:
             "missing_because": missing,
             "finish_reason": text_at(record, paths, "finish_reason"),
             "repeat": repeat_of(text_at(record, paths, "repeat")),
-            "references": reference.references,
-            "facts": reference.facts,
             "context": context,
-            "incorrect_references": incorrect,
             "columns": [*texts.items()] or None,
             "given": sorted(given_scores.items()) or None,
-            "cluster": reference.cluster,
             "label": text_at(record, paths, "label"),
             "correct": None,
             "slices": slices,

@@ -26,8 +26,8 @@ DUCKDB = (".duckdb", ".db", ".ddb")
 TEXTS = (*JSON_LINES, ".json", *CSV)
 COMPRESSED = (".gz", ".zst")
 _PIECE = 1 << 20
-_SAMPLE = 1 << 16
-"""Bytes of text that is no UTF-8 from which its encoding is told."""
+_SAMPLE_BYTES = 1 << 16
+"""Of text that is no UTF-8: so many lines with bytes beyond ASCII tell its encoding."""
 
 _MARKS: Mapping[bytes, str] = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
@@ -109,85 +109,62 @@ def check_kind(file: Path) -> None:
         )
 
 
-def encoding_of(file: Path, given: str, notes: list[str]) -> str:
+def encoding_of(file: Path, chosen: str, notes: list[str]) -> str:
     """The encoding of a text; empty where it is sound UTF-8, as it is to be.
 
     Where single characters of UTF-8 are damaged, they become U+FFFD, which validation finds.
 
     Args:
-        given: the encoding that the user names; empty: it is found out.
+        chosen: the encoding that the user names; empty: it is found out.
         notes: takes in what was assumed.
 
     Raises:
         UserError: there is no such encoding, the file is no text, or its encoding cannot be told.
     """
-    if given:
+    if chosen:
         try:
-            return codecs.lookup(given).name
+            return codecs.lookup(chosen).name
         except LookupError as error:
             raise UserError(
-                f"--encoding {given}: there is no such encoding; for instance utf-8, utf-16, windows-1252, gb18030"
+                f"--encoding {chosen}: there is no such encoding; for instance utf-8, utf-16, windows-1252, gb18030"
             ) from error
     with file.open("rb") as content:
         head = content.read(4096)
-    encoding = _marked(head)
-    if encoding is None:
-        sample = _not_utf8(file)
-        if not sample:
-            return ""
-        # Where most of what is not ASCII is whole in UTF-8, the text is meant to be, and the rest is damaged
-        n_beyond = sum(byte > 127 for byte in sample)
-        n_whole = sum(byte > 127 for byte in sample.decode("utf-8", "ignore").encode())
-        if n_whole * 2 >= n_beyond:
-            return "utf-8"
-        if b"\0" in head:
-            raise UserError(f"{file}: this is not text: there are zero bytes in it; give CSV, JSON Lines or Parquet")
-        encoding, alternatives = _detected(sample)
-        if alternatives:
-            raise UserError(
-                f"{file}: the text is not UTF-8, and its encoding is not certain ({shown(encoding)}, or "
-                f"{', '.join(map(shown, alternatives[:3]))}?); save it as UTF-8 or name it with --encoding; "
-                f"--encoding utf-8 quarantines the rows that it cannot decode"
-            )
-        notes.append(
-            f"read as {shown(encoding)}, which was detected; if that is wrong, save it as UTF-8 or use --encoding"
-        )
-    else:
-        notes.append(f"read as {encoding.upper()}")
-    return encoding
-
-
-def shown(encoding: str) -> str:
-    """An encoding as people call it.
-
-    >>> shown("cp1251"), shown("koi8_r")
-    ('windows-1251', 'koi8-r')
-    """
-    return encoding.replace("cp125", "windows-125").replace("_", "-")
-
-
-def _not_utf8(file: Path) -> bytes:
-    """Lines with bytes beyond ASCII, up to `_SAMPLE`, of a file that is not UTF-8; nothing of one that is."""
+    if marked := _marked(head):
+        notes.append(f"read as {marked.upper()}")
+        return marked
     with suppress(UnicodeDecodeError), file.open(encoding="utf-8", newline="") as text:
         while text.read(_PIECE):
             pass
-        return b""
-    lines = list[bytes]()
-    size = 0
+        return ""
+
+    # The text around the first byte beyond ASCII of lines that have one
+    sample = b""
     with file.open("rb") as content:
-        for line in content:
-            if not line.isascii():
-                # Of a long line, what stands around its first such byte.
-                position = next(i for i, byte in enumerate(line) if byte > 127)
-                lines.append(line[max(position - 200, 0) : position + 2000])
-                size += len(lines[-1])
-                if size > _SAMPLE:
-                    break
-    return b"\n".join(lines)
+        while len(sample) <= _SAMPLE_BYTES and (line := content.readline()):
+            if beyond := re.search(rb"[\x80-\xff]", line):
+                sample += line[max(beyond.start() - 200, 0) : beyond.start() + 2000] + b"\n"
+    # Where most of it is whole in UTF-8, the text is meant to be, and the rest is damaged
+    n_beyond = sum(byte > 127 for byte in sample)
+    n_whole = sum(byte > 127 for byte in sample.decode("utf-8", "ignore").encode())
+    if n_whole * 2 >= n_beyond:
+        return "utf-8"
+    if b"\0" in head:
+        raise UserError(f"{file}: this is not text: there are zero bytes in it; give CSV, JSON Lines or Parquet")
+    likely = _likely_encodings(sample)
+    names = [name.replace("cp125", "windows-125").replace("_", "-") for name in likely]
+    if len(names) > 1:
+        raise UserError(
+            f"{file}: the text is not UTF-8, and its encoding is not certain ({names[0]}, or "
+            f"{', '.join(names[1:4])}?); save it as UTF-8 or name it with --encoding; "
+            f"--encoding utf-8 quarantines the rows that it cannot decode"
+        )
+    notes.append(f"read as {names[0]}, which was detected; if that is wrong, save it as UTF-8 or use --encoding")
+    return likely[0]
 
 
-def _detected(sample: bytes) -> tuple[str, list[str]]:
-    """The most likely encoding of a text, and those that are as likely and give another text."""
+def _likely_encodings(sample: bytes) -> list[str]:
+    """Return the most likely encoding of a text, and those that are as likely and give another text."""
     from charset_normalizer import from_bytes
 
     # What the library takes for likely
@@ -197,7 +174,7 @@ def _detected(sample: bytes) -> tuple[str, list[str]]:
     )  # fmt: skip
     clean_matches = [match for match in matches if match.chaos < 0.1]
     coherence = max((match.coherence for match in clean_matches), default=0.0)
-    names: list[str] = []
+    names = []
     for match in clean_matches:
         if match.coherence >= coherence / 2:
             names += [match.encoding, *(equal.encoding for equal in match.submatch)]
@@ -212,7 +189,7 @@ def _detected(sample: bytes) -> tuple[str, list[str]]:
         if any(letters <= set(alphabet) for alphabet in _LETTERS):
             of_one_language.append(name)
     names = of_one_language if len(of_one_language) == 1 else list(texts.values())
-    return (names[0], names[1:]) if names else ("windows-1252", ["windows-1251", "gb18030"])
+    return names or ["windows-1252", "windows-1251", "gb18030"]
 
 
 def decoded(file: Path, encoding: str) -> Iterator[bytes]:
@@ -253,8 +230,8 @@ def with_ending(file: Path) -> Path:
     return file.rename(file.with_name(f"{file.name}{ending}"))
 
 
-def _marked(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark names, or that of UTF-16 without one; None of any other text."""
+def _marked(head: bytes) -> str:
+    """Return the encoding that a byte order mark names, or that of UTF-16 without one; empty for any other text."""
     if encoding := _of_start(_MARKS, head, ""):
         return str(encoding)
     # In UTF-16, every other byte of what is ASCII is zero
@@ -262,13 +239,12 @@ def _marked(head: bytes) -> str | None:
     even = head[::2].count(0)
     odd = head[1::2].count(0)
     if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
-        return None
+        return ""
     encoding = "utf-16-le" if odd > even else "utf-16-be"
-    try:
+    with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder(encoding)().decode(head)
-    except UnicodeDecodeError:
-        return None
-    return encoding
+        return encoding
+    return ""
 
 
 def _of_start(table: Mapping[bytes, Any], head: bytes, default: Any) -> Any:

@@ -1,10 +1,14 @@
-"""The references of a data set, by the id that joins them to answers."""
+"""The references of a data set, by the id that joins them to answers.
+
+Ids are joined as people spell them: `1`, `001`, `1.0` and ` 1 ` are one id, unless one file has two of these.
+"""
 
 from __future__ import annotations
 
 import marshal
 import re
 import sqlite3
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,10 +16,51 @@ from typing import Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import ColumnMap, as_text, clean, context_of, text_at, texts_at, value
-from answerkey.tasks.load.ids import by_plain_id, plain_id, respelled
+from answerkey.tasks.load.columns import ColumnMap, as_text, clean, text_at, texts_at, value
 from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.warehouse.sql import statements
+
+_BLANKS = "\ufeff\u200b"
+"""What cannot be seen around an id, besides white space."""
+
+
+def plain_id(text: str) -> str:
+    """Return an id without blanks around it; a whole number without leading zeros and decimals.
+
+    >>> plain_id(" 007 "), plain_id("7.0"), plain_id("q-1\\r\\n"), plain_id("1.10")
+    ('7', '7', 'q-1', '1.10')
+    """
+    text = unicodedata.normalize("NFC", text).strip().strip(_BLANKS).strip()
+    number = re.fullmatch(r"0*([0-9]+)(?:\.0+)?", text)
+    return number[1] if number else text
+
+
+def by_plain_id(ids: Iterable[str]) -> dict[str, set[str]]:
+    """Return the ids of a file by their plain spelling."""
+    spellings = defaultdict(set)
+    for spelling in ids:
+        spellings[plain_id(spelling)].add(spelling)
+    return dict(spellings)
+
+
+def respelled(ids: Mapping[str, set[str]], known_ids: Mapping[str, set[str]]) -> dict[str, str]:
+    """Return which known id is meant by each id that is none, but is spelled like one.
+
+    An id is left out if two ids of one of the sides are spelled alike: nobody could tell which is meant.
+
+    Args:
+        ids: by their plain spelling, as `by_plain_id` has them.
+        known_ids: the same of the other file.
+
+    >>> respelled(by_plain_id(["1", "2", "3", "03"]), by_plain_id(["1.0", "2", "3.0"]))
+    {'1': '1.0'}
+    """
+    matches = {}
+    for plain, spellings in ids.items():
+        known_spellings = known_ids.get(plain, set())
+        if len(spellings) == 1 and len(known_spellings) == 1 and spellings != known_spellings:
+            matches[next(iter(spellings))] = next(iter(known_spellings))
+    return matches
 
 
 class ReferenceTable:
@@ -73,29 +118,29 @@ class ReferenceTable:
         reference = self._get(sample_id)
         self._n_exact += reference is not None
         if reference is None:
-            spelling = self._respelled(file).get(sample_id)
+            if self._meant is None:
+                # The ids of all answers, since one that two of them are spelled like joins neither
+                ids_by_file = defaultdict[str | None, set[str]](set)
+                for name, answer_id in self.answer_ids():
+                    ids_by_file[name].add(answer_id)
+                self._known_ids = by_plain_id(known for (known,) in self._rows.execute("SELECT id FROM known"))
+                self._meant = {name: respelled(by_plain_id(ids), self._known_ids) for name, ids in ids_by_file.items()}
+            spelling = self._meant.get(file, {}).get(sample_id)
             reference = self._get(spelling)
             if spelling is None:
                 self._unjoined[sample_id] = None
             else:
                 self._joined[sample_id] = spelling
         known = (reference and reference.question) or ""
-        if question and question != known and not _are_alike(question, known):
-            self._n_other_questions += 1
-            self._other_question = (
-                self._other_question or f"{sample_id!r} is {question[:60]!r}, and there {known[:60]!r}"
-            )
+        if question and question != known:
+            # One of two questions may have the other within it, as a prompt has
+            letters, known_letters = (re.sub(r"\W+", "", text).casefold() for text in (question, known))
+            if letters not in known_letters and known_letters not in letters:
+                self._n_other_questions += 1
+                self._other_question = (
+                    self._other_question or f"{sample_id!r} is {question[:60]!r}, and there {known[:60]!r}"
+                )
         return reference
-
-    def _respelled(self, file: str | None) -> Mapping[str, str]:
-        """Return which id is meant by each id of a file that is spelled otherwise."""
-        if self._meant is None:
-            ids_by_file = defaultdict[str | None, set[str]](set)
-            for name, answer_id in self.answer_ids():
-                ids_by_file[name].add(answer_id)
-            self._known_ids = by_plain_id(known for (known,) in self._rows.execute("SELECT id FROM known"))
-            self._meant = {name: respelled(by_plain_id(ids), self._known_ids) for name, ids in ids_by_file.items()}
-        return self._meant.get(file, {})
 
     def close(self) -> None:
         """Remove what was only needed to look references up."""
@@ -128,12 +173,6 @@ class ReferenceTable:
                 f"that ids may be mixed up: {self._other_question}"
             )
         return [f"{answers}: {note}" for note in notes]
-
-
-def _are_alike(question: str, other: str) -> bool:
-    """Tell whether one of two questions has the other within it, as a prompt has."""
-    question_text, other_text = (re.sub(r"\W+", "", text).casefold() for text in (question, other))
-    return question_text in other_text or other_text in question_text
 
 
 class Reference(NamedTuple):
@@ -195,6 +234,6 @@ def sample_fields(record: Record, columns: ColumnMap) -> dict[str, Any]:
         "references": texts_at(record, columns, "references"),
         "facts": texts_at(record, columns, "facts"),
         "cluster": text_at(record, paths, "cluster"),
-        "context": context_of(record, columns),
+        "context": texts_at(record, columns, "context"),
         "incorrect_references": texts_at(record, columns, "incorrect_references"),
     }

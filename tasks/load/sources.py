@@ -323,7 +323,7 @@ def local(source: str, work: Path, contents: Contents, encoding: str = "", *, ta
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     file = Path(source)
     notes = list[str]()
-    copies = list[Path]()
+    copies = []
 
     def copied(prefix: str, content: Iterator[bytes]) -> Path:
         work.mkdir(parents=True, exist_ok=True)

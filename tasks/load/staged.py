@@ -1,27 +1,11 @@
-"""The files that loading leaves: the columns of staged rows, of references, and of rows that were refused."""
+"""The files that loading leaves: the columns of staged rows, and of rows that were refused."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from answerkey.tasks.load.columns import clean
-from answerkey.tasks.load.rows import Raw
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def refused(raw: Raw, reason: str) -> dict[str, Any]:
-    """The quarantine row of a raw row that could not be staged."""
-    return {
-        "file": raw.file,
-        "row": raw.row if raw.file_row is None else raw.file_row,
-        "sample_id": None,
-        "release": None,
-        "rule": "unreadable",
-        "reason": clean(reason),
-        "raw": clean(raw.content()),
-    }
 
 
 def staged_schema() -> pa.Schema:
@@ -46,31 +30,31 @@ def staged_schema() -> pa.Schema:
     text = pa.string()
     texts = pa.list_(pa.string())
     return pa.schema(
-        [
-            ("row", pa.int64()),
-            ("file", text),
-            ("file_row", pa.int64()),
-            ("sample_id", text),
-            ("release", text),
-            ("release_order", pa.float64()),
-            ("question", text),
-            ("answer", text),
-            ("missing_because", text),
-            ("finish_reason", text),
-            ("repeat", text),
-            ("references", texts),
-            ("facts", texts),
-            ("context", texts),
-            ("incorrect_references", texts),
-            ("columns", pa.map_(text, text)),
-            ("given", pa.map_(text, pa.float64())),
-            ("cluster", text),
-            ("label", text),
-            ("correct", pa.bool_()),
-            ("slices", pa.map_(text, text)),
-            ("sample_key", text),
-            ("sample_hash", text),
-        ]
+        {
+            "row": pa.int64(),
+            "file": text,
+            "file_row": pa.int64(),
+            "sample_id": text,
+            "release": text,
+            "release_order": pa.float64(),
+            "question": text,
+            "answer": text,
+            "missing_because": text,
+            "finish_reason": text,
+            "repeat": text,
+            "references": texts,
+            "facts": texts,
+            "context": texts,
+            "incorrect_references": texts,
+            "columns": pa.map_(text, text),
+            "given": pa.map_(text, pa.float64()),
+            "cluster": text,
+            "label": text,
+            "correct": pa.bool_(),
+            "slices": pa.map_(text, text),
+            "sample_key": text,
+            "sample_hash": text,
+        }
     )
 
 
@@ -81,23 +65,5 @@ def quarantine_schema() -> pa.Schema:
     """
     import pyarrow as pa
 
-    text = pa.string()
-    return pa.schema(
-        [
-            ("file", text),
-            ("row", pa.int64()),
-            ("sample_id", text),
-            ("release", text),
-            ("rule", text),
-            ("reason", text),
-            ("raw", text),
-        ]
-    )
-
-
-def reference_schema() -> pa.Schema:
-    """Columns of `references.parquet`: a row per id."""
-    import pyarrow as pa
-
-    names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references", "sample_hash")
-    return pa.schema([staged_schema().field(name) for name in names])
+    names = ("file", "row", "sample_id", "release", "rule", "reason", "raw")
+    return pa.schema({**dict.fromkeys(names, pa.string()), "row": pa.int64()})

@@ -65,7 +65,17 @@ def read_csv(file: Path, work: Path) -> Iterator[Raw]:
             return
         if isinstance(header, BadRecord):
             raise UserError(f"{file}: {header.error}")
-        names = _column_names(header, file)
+        # Each name is there once: DuckDB, which keeps the columns, does not tell case apart. promptfoo has columns of
+        # the same names after each of its outputs, which are called [PROVIDER] PROMPT
+        header = [column_name(name) or f"column{index}" for index, name in enumerate(header)]
+        n_outputs = sum(bool(re.match(r"\[[^\]]+\]", name)) for name in header)
+        check_names([name for name in header if header.count(name) != n_outputs], file)
+        names = []
+        n_before = Counter[str]()
+        for name in header:
+            n_same = n_before[name.casefold()]
+            n_before[name.casefold()] += 1
+            names.append(f"{name}_{n_same}" if n_same else name)
         for row, record in enumerate(records, start=1):
             if isinstance(record, BadRecord):
                 yield Raw(row, None, record.error, record.text)
@@ -77,25 +87,6 @@ def read_csv(file: Path, work: Path) -> Iterator[Raw]:
     if reader.n_lines != reader.n_taken:
         lines = f"{reader.n_lines:,} of {reader.n_taken:,} lines"
         raise UserError(f"{file}: {lines} were read; write it as JSON Lines or Parquet")
-
-
-def _column_names(header: list[str], file: Path) -> list[str]:
-    """The names of columns, each of which is there once: DuckDB, which keeps them, does not tell case apart.
-
-    Raises:
-        UserError: several columns have one name.
-    """
-    header = [column_name(name) or f"column{index}" for index, name in enumerate(header)]
-    # promptfoo has columns of the same names after each of its outputs, which are called [PROVIDER] PROMPT.
-    n_outputs = sum(bool(re.match(r"\[[^\]]+\]", name)) for name in header)
-    check_names([name for name in header if header.count(name) != n_outputs], file)
-    names: list[str] = []
-    n_before = Counter[str]()
-    for name in header:
-        n_same = n_before[name.casefold()]
-        n_before[name.casefold()] += 1
-        names.append(f"{name}_{n_same}" if n_same else name)
-    return names
 
 
 def read_table(file: Path, table: str) -> Iterator[Raw]:
@@ -124,22 +115,20 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
                 has = f"it has {listed(tables)}" if tables else "it has no tables"
                 raise UserError(f"{file}::{table}: there is no such table; {has}") from error
     except duckdb.Error as error:
-        raise UserError(_why_no_rows(file, table, error)) from error
-
-
-def _why_no_rows(file: Path, table: str, error: Exception) -> str:
-    """What keeps the rows of a table from being read, as people know it; else in DuckDB's words."""
-    message = first_line(error)
-    if "Could not set lock" in message:
-        return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
-    if "Interrupted" in message or "Out of Memory" in message:
-        return (
-            f"{file}::{table}: takes more than {_LONGEST_S:.0f} s or {MEMORY_LIMIT} of memory to read; if that "
-            "is right for this view, write its rows to a Parquet file, and name that"
-        )
-    if "disabled by configuration" in message:
-        return f"{file}::{table}: it is a view of other files, which none of a loaded file may read; name them instead"
-    return f"{file}::{table}: {message}"
+        message = first_line(error)
+        reason = f"{file}::{table}: {message}"
+        if "Could not set lock" in message:
+            reason = f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
+        elif "Interrupted" in message or "Out of Memory" in message:
+            reason = (
+                f"{file}::{table}: takes more than {_LONGEST_S:.0f} s or {MEMORY_LIMIT} of memory to read; if that "
+                "is right for this view, write its rows to a Parquet file, and name that"
+            )
+        elif "disabled by configuration" in message:
+            reason = (
+                f"{file}::{table}: it is a view of other files, which none of a loaded file may read; name them instead"
+            )
+        raise UserError(reason) from error
 
 
 def _rows(connection: Any, query: str, longest_s: float | None = None) -> Iterator[Raw]:
@@ -148,19 +137,19 @@ def _rows(connection: Any, query: str, longest_s: float | None = None) -> Iterat
     Raises:
         duckdb.InterruptException: it takes longer than `longest_s` seconds until all rows are read.
     """
-    end = None if longest_s is None else time.monotonic() + longest_s
-    with _until(connection, end):
+    end = time.monotonic() + (longest_s or 0)
+
+    def limited() -> AbstractContextManager[None]:
+        return time_limit(connection, end - time.monotonic()) if longest_s else nullcontext()
+
+    with limited():
         result = connection.execute(query)
     names = [column[0] for column in result.description]
     numbers = itertools.count(1)
     while True:
-        with _until(connection, end):
+        with limited():
             batch = result.fetchmany(_BATCH)
         if not batch:
             return
         for values in batch:
             yield Raw(next(numbers), dict(zip(names, values, strict=True)))
-
-
-def _until(connection: Any, end: float | None) -> AbstractContextManager[None]:
-    return nullcontext() if end is None else time_limit(connection, end - time.monotonic())

@@ -44,12 +44,21 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Raw]:
             # Dates stay the numbers that they are in the file, for their format is applied here
             book._date_formats = set()
             try:
-                chosen = _chosen(file, book, sheet)
+                sheets = {worksheet.title: worksheet for worksheet in book.worksheets}
+                visible = [title for title in sheets if sheets[title].sheet_state == "visible"]
+                filled = [] if sheet else [title for title in visible if _first_row(sheets[title])]
+                if sheet and sheet not in sheets:
+                    raise UserError(f"{file}: there is no sheet {sheet!r}; the sheets are {', '.join(sheets)}")
+                if not sheet and not filled:
+                    raise UserError(f"{file}: no rows in the sheets {', '.join(sheets)}; it needs at least one")
+                if len(filled) > 1:
+                    raise UserError(f"{file}: the sheets {', '.join(filled)} have rows; name one, {file}::{filled[0]}")
+                title = sheet or filled[0]
                 merged = []
                 if _occurs(file, "xl/worksheets/", b"<mergeCell "):
                     # To know merged cells, openpyxl has to read all of a workbook
-                    merged = list(openpyxl.load_workbook(file, data_only=True)[chosen.title].merged_cells.ranges)
-                yield from _rows(file, chosen, merged, notes)
+                    merged = list(openpyxl.load_workbook(file, data_only=True)[title].merged_cells.ranges)
+                yield from _rows(file, sheets[title], merged, notes)
             finally:
                 book.close()
     except UserError:
@@ -58,20 +67,6 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Raw]:
         # Of a damaged file, openpyxl raises whatever its parts stumble on
         problem = first_line(error) or type(error).__name__
         raise UserError(f"{file}: not a workbook, or cut off or damaged ({problem}); save it again") from error
-
-
-def _chosen(file: Path, book: Any, sheet: str) -> Any:
-    sheets = {worksheet.title: worksheet for worksheet in book.worksheets}
-    if sheet:
-        if sheet not in sheets:
-            raise UserError(f"{file}: there is no sheet {sheet!r}; the sheets are {', '.join(sheets)}")
-        return sheets[sheet]
-    filled = [name for name in sheets if sheets[name].sheet_state == "visible" and _first_row(sheets[name])]
-    if not filled:
-        raise UserError(f"{file}: no rows in the sheets {', '.join(sheets)}; it needs at least one")
-    if len(filled) > 1:
-        raise UserError(f"{file}: the sheets {', '.join(filled)} have rows; name one, {file}::{filled[0]}")
-    return sheets[filled[0]]
 
 
 def _first_row(sheet: Any) -> int:
@@ -118,7 +113,7 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
     merged = [area for area in merged if area.min_row > header_row and area.max_row > area.min_row]
     if merged:
         notes.append("a merged cell has its value in each of its rows")
-    carried: dict[Any, Any] = {}
+    carried = {}
     formulas = _formulas(file, sheet.title, header_row + 1)
     # A program that asks Excel to compute all anew on opening has written 0 where it knows no value
     is_stale = _occurs(file, "xl/workbook.xml", b'fullCalcOnLoad="(1|true)"')
@@ -200,4 +195,5 @@ def _shown_cell(cell: Any, formula: str | None = None) -> str | UnreadableCell:
             value = openpyxl.utils.datetime.to_excel(value, epoch)
         return shown_number(value, cell.number_format, is_1904=epoch.year == 1904)
     except UnshownError as error:
-        return UnreadableCell(f"{location} cannot be read: {error}; save it as a text")
+        reason = str(error).replace("{}", cell.number_format)
+        return UnreadableCell(f"{location} cannot be read: {reason}; save it as a text")

@@ -17,7 +17,7 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.gate.labels import read_labels
 from answerkey.tasks.load.columns import ColumnMap, check_units, complete, parse_map, text_at
 from answerkey.tasks.load.given import as_number, given_at
-from answerkey.tasks.load.ids import by_plain_id, respelled
+from answerkey.tasks.load.references import by_plain_id, respelled
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.notebook.frames import samples_by_release

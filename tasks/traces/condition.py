@@ -152,7 +152,14 @@ def _rewritten(node: Any, columns: dict[str, str]) -> Any:
         column = columns.setdefault(path, f"v{path.encode().hex()}")
         return {**node, "column_names": [column]}
     inside = {key: _rewritten(value, columns) for key, value in node.items()}
-    return _compared(inside) if node.get("class") == "COMPARISON" else inside
+    if node.get("class") != "COMPARISON" or node["type"] not in _DISTINCT:
+        return inside
+    # DuckDB 1.5 evaluates IS DISTINCT FROM wrongly for a VARIANT where some of the rows are NULL, and its opposite too:
+    # `a IS DISTINCT FROM b` becomes `coalesce(a <> b, (a IS NULL) <> (b IS NULL))`
+    compared = {**inside, "type": _DISTINCT[node["type"]]}
+    operator = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
+    is_null = {side: {**operator, "type": "OPERATOR_IS_NULL", "children": [inside[side]]} for side in ("left", "right")}
+    return {**operator, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **is_null}]}
 
 
 def _problems(node: Any, around: tuple[str, ...] = ()) -> Iterator[str]:
@@ -173,7 +180,7 @@ def _problems(node: Any, around: tuple[str, ...] = ()) -> Iterator[str]:
             if len(around) - around.count("DISTINCT") > _DEEPEST:
                 yield f"more than {_DEEPEST} functions and casts are nested"
         elif kind == "COMPARISON" and node["type"] in _DISTINCT:
-            # Each one doubles what stands in it: see `_compared`.
+            # Each one doubles what stands in it: see `_rewritten`.
             if around.count("DISTINCT") > 1:
                 yield "IS DISTINCT FROM stands in itself more than once"
             around = (*around, "DISTINCT")
@@ -196,16 +203,3 @@ def _problems_of_call(node: Any) -> Iterator[str]:
             yield "the pattern of LIKE must be a text; or write contains(), starts_with() or regexp_matches()"
         elif text.count("%") > _MOST_WILDCARDS and ("_" in text or name not in ("~~", "!~~")):
             yield f"{text!r} has more than {_MOST_WILDCARDS} wildcards; write regexp_matches() in place of it"
-
-
-def _compared(node: dict[str, Any]) -> dict[str, Any]:
-    """`a IS DISTINCT FROM b` as `coalesce(a <> b, (a IS NULL) <> (b IS NULL))`, and its opposite with `=`.
-
-    DuckDB 1.5 evaluates the operators themselves wrongly for a VARIANT where some of the rows are NULL.
-    """
-    if node["type"] not in _DISTINCT:
-        return node
-    compared = {**node, "type": _DISTINCT[node["type"]]}
-    operator = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
-    is_null = {side: {**operator, "type": "OPERATOR_IS_NULL", "children": [node[side]]} for side in ("left", "right")}
-    return {**operator, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **is_null}]}

@@ -334,8 +334,8 @@ def _by_rule(
     rules: Sequence[Selected], counts: Sequence[Mapping[str, str]], last_rows: Sequence[tuple[str, ...]]
 ) -> Table:
     """Return a column for each rule with its counts in groups, and one that says what each row is; then `last_rows`."""
-    rows: list[tuple[str, ...]] = []
-    groups: list[int] = []
+    rows = []
+    groups = []
     # Lines between the groups keep apart what adds up
     for group, meanings in enumerate(counts):
         for name, meaning in meanings.items():

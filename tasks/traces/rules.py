@@ -198,7 +198,7 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
         UserError: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
     """
     # The files
-    files: list[Path] = []
+    files = []
     for path in map(Path, places):
         if not path.exists():
             raise UserError(f"{path}: there is no such file or folder of rules")
@@ -208,7 +208,7 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
         files += in_folder or [path.resolve()]
 
     # The rules in them
-    documents: list[Located] = []
+    documents = []
     for file in dict.fromkeys(files):
         located = read_located(file)
         content = located.content
@@ -219,7 +219,7 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
 
     # All problems at once
     rules: dict[str, Rule] = {}
-    problems: list[str] = []
+    problems = []
     for located in documents:
         try:
             rule = _rule(located)

@@ -139,7 +139,7 @@ def select(rule: Rule, home: Home, out: Path, window: Window, columns: Sequence[
     with scratch(out) as connection:
         # What earlier runs left, and the right answers of a data set
         last_run = _recall(connection, rule, home, out)
-        references: dict[str, Reference] = {}
+        references = {}
         if rule.dataset:
             rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
             references = {row[0]: Reference.stored(row) for row in rows}
@@ -289,7 +289,7 @@ class _Selector:
         rule = self.rule
         problems = [raw.error] if raw.error else []
         cells: dict[str, Any] = {}
-        inputs: dict[str, Any] = {}
+        inputs = {}
         if raw.record is not None:
             self.n_records += 1
             try:

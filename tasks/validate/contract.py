@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -198,52 +198,52 @@ def _row_rule(entry: Mapping[str, Any], contract: Contract) -> Rule:
     rule.pop("references", None)
     for key in ("holds", "breaks"):
         rule[key] = entry[key].replace("{limit:,}", f"{limit:,}")
-    reason = _REASONS.get(entry["name"], lambda _row, marks: entry["reason"].format(**marks, limit=limit))
-    rule["reason"] = reason if rule["severity"] == "critical" else None
+    rule["reason"] = partial(_reason, entry, limit) if rule["severity"] == "critical" else None
     return Rule(**rule)
 
 
-def _error_text(row: Row, marks: Marks) -> str:
-    return f"the answer is an error message: {textwrap.shorten(str(row['answer']), 80, placeholder='...')}"
-
-
-def _cut_off(row: Row, marks: Marks) -> str:
-    if row["finish_reason"]:
-        return f"the model stopped at its token limit (finish_reason {row['finish_reason']!r})"
-    return "the answer ends with a mark that it was cut off"
-
-
-def _repeated(row: Row, marks: Marks) -> str:
-    if marks["id_clash"] == 1:
-        return f"the same row again, first seen at row {marks['first_row']}"
-    repeat = "" if row["repeat"] in (None, "1") else f" with repeat {row['repeat']!r}"
-    return (
-        f"the id {row['sample_id']!r} has {marks['same_id']} rows{repeat} in release {row['release']!r} that differ, "
-        f"the first at row {marks['first_row']}: it is not known which is right; several answers to one "
-        "question need a column `repeat`"
-    )
-
-
-def _inconsistent(row: Row, marks: Marks) -> str:
-    names = ("question", "references", "facts", "cluster", "incorrect_references")
-    differing = [name for bit, name in enumerate(names) if marks["differing"] >> bit & 1] or ["sample"]
-    is_plural = len(differing) > 1 or differing[0].endswith("s")
-    verb = "differ" if is_plural else "differs"
-    problem = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
-    if marks["votes"]:
-        return f"{problem} from what {marks['votes']} of its {marks['voters']} rows have"
-    return f"{problem} between its rows, and no variant has a majority"
+def _reason(entry: Mapping[str, Any], limit: float, row: Row, marks: Marks) -> str:
+    """Say what is wrong with a row that breaks the rule of an entry of `rules.yml`."""
+    rule = entry["name"]
+    reason: str = entry.get("reason", "").format(**marks, limit=limit)
+    if rule == "id_unique" and marks["id_clash"] == 1:
+        reason = f"the same row again, first seen at row {marks['first_row']}"
+    elif rule == "id_unique":
+        repeat = "" if row["repeat"] in (None, "1") else f" with repeat {row['repeat']!r}"
+        reason = (
+            f"the id {row['sample_id']!r} has {marks['same_id']} rows{repeat} in release {row['release']!r} that "
+            f"differ, the first at row {marks['first_row']}: it is not known which is right; several answers to one "
+            "question need a column `repeat`"
+        )
+    elif rule == "sample_consistent":
+        names = ("question", "references", "facts", "cluster", "incorrect_references")
+        differing = [name for bit, name in enumerate(names) if marks["differing"] >> bit & 1] or ["sample"]
+        is_plural = len(differing) > 1 or differing[0].endswith("s")
+        verb = "differ" if is_plural else "differs"
+        reason = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
+        if marks["votes"]:
+            reason += f" from what {marks['votes']} of its {marks['voters']} rows have"
+        else:
+            reason += " between its rows, and no variant has a majority"
+    elif rule == "encoding":
+        matches = [(name, match) for name, text in _texts(row) if (match := _BROKEN.search(text))]
+        reason = "; ".join(
+            f"the {name} holds U+{ord(match[0]):04X} at character {match.start() + 1:,}" for name, match in matches
+        )
+    elif rule == "error_page":
+        reason = f"the answer is an error message: {textwrap.shorten(str(row['answer']), 80, placeholder='...')}"
+    elif rule == "truncated_answer" and row["finish_reason"]:
+        reason = f"the model stopped at its token limit (finish_reason {row['finish_reason']!r})"
+    elif rule == "truncated_answer":
+        reason = "the answer ends with a mark that it was cut off"
+    elif rule == "label_boolean":
+        label = str(row["label"])
+        excerpt = label if len(label) <= 40 else label[:40] + "..."
+        reason = f"the label {excerpt!r} is neither true nor false"
+    return reason
 
 
 _BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-
-
-def _damaged(row: Row, marks: Marks) -> str:
-    problems = []
-    for name, text in _texts(row):
-        if match := _BROKEN.search(text):
-            problems.append(f"the {name} holds U+{ord(match[0]):04X} at character {match.start() + 1:,}")
-    return "; ".join(problems)
 
 
 def _texts(row: Row) -> Iterator[tuple[str, str]]:
@@ -256,20 +256,3 @@ def _texts(row: Row) -> Iterator[tuple[str, str]]:
         for number, text in enumerate(references, start=1):
             if isinstance(text, str):
                 yield f"reference {number}" if len(references) > 1 else "reference", text
-
-
-def _odd_label(row: Row, marks: Marks) -> str:
-    label = str(row["label"])
-    excerpt = label if len(label) <= 40 else label[:40] + "..."
-    return f"the label {excerpt!r} is neither true nor false"
-
-
-_REASONS: Mapping[str, Reason] = {
-    "id_unique": _repeated,
-    "sample_consistent": _inconsistent,
-    "encoding": _damaged,
-    "error_page": _error_text,
-    "truncated_answer": _cut_off,
-    "label_boolean": _odd_label,
-}
-"""What words the reasons of rules that say more than a text."""

@@ -19,11 +19,16 @@ from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.validate.cache import FOLDER, add_to_cache, cached
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.validate.expectations import read_suite
-from answerkey.tasks.validate.library import as_suite, great_expectations, its_own_project
-from answerkey.tasks.validate.suite import contract_suite
+from answerkey.tasks.validate.expectations import contract_suite, read_suite
+from answerkey.tasks.validate.library import (
+    FOLDER,
+    add_to_cache,
+    as_suite,
+    cached,
+    great_expectations,
+    its_own_project,
+)
 from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import text

@@ -1,7 +1,12 @@
-"""Great Expectations: imported late, since that takes longer than what a run does with it, and quiet."""
+"""Great Expectations: imported late, since that takes longer than what a run does with it, and quiet.
+
+What it found is cached in a file of the home, by the `content_hash` of what was asked: a second run on known data does
+not import the library.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -10,13 +15,23 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
     import great_expectations as gx
     import pandas as pd
 
+FOLDER = "great_expectations"
+"""The folder of a home with everything of the library."""
+_FILE = "known.json"
+_VERSION = "great-expectations"
+_MAX_OUTCOMES = 4_096
+"""Outcomes that are kept: the newest."""
 _RESULT_FORMAT = {
     "result_format": "COMPLETE",
     "exclude_unexpected_values": True,
@@ -123,8 +138,8 @@ def _imported_later(*names: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, module in absent.items():
-            module.make_way(name)
+        for module in absent.values():
+            module.make_way()
 
 
 class _Later(ModuleType):
@@ -134,10 +149,30 @@ class _Later(ModuleType):
         # Tools that inspect all modules ask each for such names.
         if name.startswith("__") and name != "__path__":
             raise AttributeError(name)
-        self.make_way(self.__name__)
+        self.make_way()
         return getattr(import_module(self.__name__), name)
 
-    def make_way(self, name: str) -> None:
+    def make_way(self) -> None:
         """Let the module itself be imported, by other threads too."""
-        if sys.modules.get(name) is self:
-            del sys.modules[name]
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+
+
+def cached(home: Path) -> dict[str, Any]:
+    """The cached outcomes in the folder of a home, by key; none of another version of the library."""
+    try:
+        document = json.loads((home / FOLDER / _FILE).read_text(encoding="utf-8"))
+        return dict(document["outcomes"]) if document["version"] == version(_VERSION) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        # To know nothing costs time, and is never wrong.
+        return {}
+
+
+def add_to_cache(home: Path, outcomes: Mapping[str, Any]) -> None:
+    """Add outcomes to the cache; of more than `_MAX_OUTCOMES`, the oldest go.
+
+    Two processes that do this at once may lose what one of them has added, which is then asked again.
+    """
+    newest = [*{**cached(home), **outcomes}.items()][-_MAX_OUTCOMES:]
+    with atomic_write(home / FOLDER / _FILE) as file:
+        file.write_text(json.dumps({"version": version(_VERSION), "outcomes": dict(newest)}), encoding="utf-8")

@@ -1,7 +1,8 @@
 """Validation: each staged row is accepted, or goes to quarantine with the rule it broke and the reason.
 
 DuckDB measures the texts (`measures.sql`) and makes a column of flags for each rule of `contract.py`, Great
-Expectations checks the flags (`suite.py`), and the rows are then split in one pass over the file, a batch at a time.
+Expectations checks the flags (`expectations.py`), and the rows are then split in one pass over the file, a batch at a
+time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from answerkey.tasks.validate.contract import (
     row_rules,
     without_answer,
 )
-from answerkey.tasks.validate.expectations import Suite, check_rows, read_suite, text_frames
-from answerkey.tasks.validate.suite import breaking
+from answerkey.tasks.validate.expectations import Suite, breaking, check_rows, read_suite, text_frames
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer, row_bytes, row_groups
 from answerkey.tasks.warehouse.warehouse import one_file, session
@@ -324,45 +324,43 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allo
 
 
 def _release_checks(releases: Sequence[Mapping[str, Any]], failing: Sequence[set[int]]) -> Iterator[Check]:
-    for rule, failed, make_check in zip(RELEASE_RULES, failing, (_same_samples, _length_drift), strict=True):
+    """Yield the outcomes of `RELEASE_RULES`: one for each release, or for some of those that fail if there are many."""
+    for rule, failed in zip(RELEASE_RULES, failing, strict=True):
         listed = range(len(releases)) if len(releases) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
         for index in listed:
-            yield make_check(releases[index], index not in failed)
+            row = releases[index]
+            release = row["release"]
+            success = index not in failed
+            if rule.name == "same_samples":
+                n_checked = int(row["samples_of_all"])
+                n_failed = int(row["missing"])
+                message = f"release {release!r} has all {_count(n_checked, 'sample')}"
+                if n_failed:
+                    message = (
+                        f"release {release!r} lacks {n_failed:,} of the {n_checked:,} samples that the releases have "
+                        f"together ({_percent(row['missing_share'])}, {_percent(MISSING_TOLERANCE)} are tolerated)"
+                    )
+                if not success:
+                    message += ": compare it with the others only on the samples that both have"
+            else:
+                n_checked = 1
+                n_failed = int(not success)
+                median = row["median_chars"]
+                first_median = row["first_median"]
+                message = f"release {release!r}: median answer length {_chars(median)}"
+                if release != row["first_release"]:
+                    message += f", against {_chars(first_median)} in {row['first_release']!r}"
+                if not success:
+                    direction = "longer" if median > first_median else "shorter"
+                    ratio = f"{row['drift']:.3g} times {direction}, {LENGTH_TOLERANCE:g} times is tolerated"
+                    message += f" ({ratio}): length alone moves many scores"
+            yield Check(rule.name, rule.severity, success, n_checked, n_failed, message, release)
         if len(failed) > len(listed):
             message = (
                 f"{len(failed):,} of {len(releases):,} releases fail this check, not all of them listed: "
                 "is the release mapped to the right column?"
             )
             yield Check(rule.name, rule.severity, False, len(releases), len(failed), message)
-
-
-def _same_samples(row: Mapping[Any, Any], success: bool) -> Check:
-    release = row["release"]
-    missing = int(row["missing"])
-    n_samples = int(row["samples_of_all"])
-    message = f"release {release!r} has all {_count(n_samples, 'sample')}"
-    if missing:
-        message = (
-            f"release {release!r} lacks {missing:,} of the {n_samples:,} samples that the releases have together"
-            f" ({_percent(row['missing_share'])}, {_percent(MISSING_TOLERANCE)} are tolerated)"
-        )
-    if not success:
-        message += ": compare it with the others only on the samples that both have"
-    return Check("same_samples", "warning", success, n_samples, missing, message, release)
-
-
-def _length_drift(row: Mapping[Any, Any], success: bool) -> Check:
-    release = row["release"]
-    median = row["median_chars"]
-    first_median = row["first_median"]
-    message = f"release {release!r}: median answer length {_chars(median)}"
-    if release != row["first_release"]:
-        message += f", against {_chars(first_median)} in {row['first_release']!r}"
-    if not success:
-        direction = "longer" if median > first_median else "shorter"
-        ratio = f"{row['drift']:.3g} times {direction}, {LENGTH_TOLERANCE:g} times is tolerated"
-        message += f" ({ratio}): length alone moves many scores"
-    return Check("length_drift", "warning", success, 1, int(not success), message, release)
 
 
 def _chars(median: float | None) -> str:

@@ -38,30 +38,6 @@ class Document(dict[str, Any]):
     """A record that is a whole JSON file, and not a row of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """How records are read that have the shape of a format, and the names in them that it does not read."""
-
-    convert: Convert
-    unread: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A kind of file that a tool writes.
-
-    `recognise` is given the first records of a file, or the `Document` that a JSON file consists
-    of, and the paths that a user mapped; it returns how to read them, or None where they are of
-    another shape. `releases` says in the plural what of the tool becomes a release (`models`); where
-    it is empty, the files do not tell which release answered.
-    """
-
-    name: str
-    title: str
-    recognise: Callable[[Sequence[Record], Sequence[str]], Fit | None]
-    releases: str = ""
-
-
 _OURS = (
     "id", "question", "answer", "references", "release", "context", "facts", "cluster", "repeat", "missing_because",
     "finish_reason", "scores", "release_order",

@@ -12,7 +12,7 @@ from typing import Any
 from answerkey.tasks.load.columns import usual_names
 from answerkey.tasks.load.formats.format import (
     NOTED,
-    Fit,
+    Convert,
     Row,
     Unreadable,
     each,
@@ -44,20 +44,20 @@ _BESIDE = {"score": "Score", "namedScores": "Named Scores", "latencyMs": "Latenc
 _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 
-def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | None:
+def recognise(records: Sequence[Record]) -> Convert | None:
     """Return how results of promptfoo are read, None where these are none."""
     if all(
         has(record.get("results"), "results", "stats")
         or (has(record, "stats", "version") and items(record.get("results")))
         for record in records
     ):
-        return Fit(_document)
+        return _document
     if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
-        return Fit(partial(_result, by_prompt=_several_prompts(records)))
+        return partial(_result, by_prompt=_several_prompts(records))
     outputs = list(filter(_OUTPUT.match, records[0]))
     is_marked = any(_CELL.match(str(record.get(name) or "")) for record in records for name in outputs)
     if outputs and (is_marked or all(record.get("Status") in _STATES for record in records)):
-        return Fit(_table_row)
+        return _table_row
     return None
 
 
@@ -81,6 +81,11 @@ def _provider(result: Record) -> str:
 
 
 def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
+    """Yield the row of a result.
+
+    Raises:
+        ValueError: as `_rendered`.
+    """
     test = mapping(result.get("testCase"))
     prompt = mapping(result.get("prompt"))
     variables = mapping(result.get("vars") or test.get("vars"))
@@ -90,11 +95,29 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
     if by_prompt:
         release += f" {prompt.get('label') or prompt_number}"
     answer = response.get("output")
+
+    # What became of the variables in the values of assertions
+    rendered = {}
+    for component in items(mapping(result.get("gradingResult")).get("componentResults")):
+        if has(component.get("metadata"), "renderedAssertionValue"):
+            template = str(mapping(component.get("assertion")).get("value"))
+            rendered[template] = component["metadata"]["renderedAssertionValue"]
+
+    # The right answers by the role of their assertion, some of which are in groups
+    references = {"usual": [variables[name] for name in NOTED if name in variables]}
+    for group in items(test.get("assert")):
+        for assertion in items(group.get("assert")) or [group]:
+            expected = assertion.get("value")
+            role = _KINDS.get(assertion.get("type"))
+            if role in ("right", "part"):
+                alternatives = _alternatives(assertion["type"], rendered.get(str(expected), expected))
+                references.setdefault(role, []).extend(alternatives)
+    expected_texts = references.get("right") or references.get("part") or references["usual"]
     yield row(
         id=result.get("testIdx"),
         question=_question(variables, prompt.get("raw")),
         answer=answer,
-        references=_references(result, test, variables),
+        references=[_rendered(text, variables) for text in expected_texts],
         release=release,
         # Results come in the order in which they were done
         release_order=prompt_number if isinstance(prompt_number, int) else None,
@@ -111,32 +134,6 @@ def _question(variables: Record, prompt: Any) -> Any:
     if usual or len(variable_values) == 1:
         return (usual or variable_values)[0]
     return prompt
-
-
-def _references(result: Record, test: Record, variables: Record) -> list[Any]:
-    """The right answers of a test, as promptfoo saw them.
-
-    Raises:
-        ValueError: as `_rendered`.
-    """
-    # What became of the variables in the values of assertions
-    rendered = {}
-    for component in items(mapping(result.get("gradingResult")).get("componentResults")):
-        if has(component.get("metadata"), "renderedAssertionValue"):
-            template = str(mapping(component.get("assertion")).get("value"))
-            rendered[template] = component["metadata"]["renderedAssertionValue"]
-
-    # The right answers by the role of their assertion, some of which are in groups
-    texts: dict[Any, list[Any]] = {}
-    for group in items(test.get("assert")):
-        for assertion in items(group.get("assert")) or [group]:
-            expected = assertion.get("value")
-            role = _KINDS.get(assertion.get("type"))
-            if role in ("right", "part"):
-                alternatives = _alternatives(assertion["type"], rendered.get(str(expected), expected))
-                texts.setdefault(role, []).extend(alternatives)
-    usual_references = [variables[name] for name in NOTED if name in variables]
-    return [_rendered(text, variables) for text in texts.get("right") or texts.get("part") or usual_references]
 
 
 def _alternatives(kind: str, expected: Any) -> list[Any]:

@@ -1,22 +1,31 @@
-"""All formats: which one a file has, seen from its first rows, and its rows as that format reads them."""
+"""All formats: which one a file has, seen from its first rows, and its rows as that format reads them.
+
+`formats.yaml` describes the formats of other tools, and this module reads it; `special.py` has what it cannot say.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import WIDE, is_there, is_usual, names_in, usual_names, value
+from answerkey.tasks.load.formats import promptfoo, special
 from answerkey.tasks.load.formats.format import (
+    NOTED,
     UNREADABLE,
     Convert,
     Document,
-    Fit,
-    Format,
     Row,
     Unreadable,
     answer_in,
@@ -26,23 +35,262 @@ from answerkey.tasks.load.formats.format import (
     is_chat,
     items,
     question_in,
+    references_in,
+    row,
+    seconds,
 )
-from answerkey.tasks.load.formats.from_yaml import YAML_FORMATS
-from answerkey.tasks.load.formats.promptfoo import EXPECTED, expected_in
-from answerkey.tasks.load.formats.promptfoo import recognise as recognise_promptfoo
+from answerkey.tasks.load.given import given, is_given, names_of_scores
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, Record, item_row
 from answerkey.tasks.load.sources import called
 
-PLAIN = Format("plain", "rows with columns", lambda _records, _mapped: None)
-"""Whatever no other format is: columns are recognised by their names."""
-
-PROMPTFOO = replace(YAML_FORMATS["promptfoo"], recognise=recognise_promptfoo)
-FORMATS = {**YAML_FORMATS, "promptfoo": PROMPTFOO, "plain": PLAIN}
-"""By the name that the option `--format` takes."""
-
 LOOK_AHEAD = 100
 """Rows from which format and columns are recognised: the first row alone may lack some."""
+_CELL_READERS = {
+    "question": question_in,
+    "answer": answer_in,
+    "references": references_in,
+    "release": decoded,
+    "release_order": seconds,
+}
+_EMPTY: tuple[Any, ...] = (None, "", {}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape of records, with the fields that the head of `formats.yaml` explains."""
+
+    items: Sequence[str] = ()
+    within: Sequence[str] = ()
+    names: str = ""
+    has: Sequence[str] = ()
+    two_of: Sequence[str] = ()
+    never: Sequence[str] = ()
+    at_most: Sequence[str] = ()
+    first: Sequence[str] = ()
+    chat: str = ""
+    condition: str = ""
+    nest: Sequence[str] | None = None
+    only: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    extra: Sequence[str] = ()
+    unlisted: Sequence[str] = ()
+    scores: Mapping[str, str] = field(default_factory=dict)
+    then: str = ""
+
+    def fits(self, record: Record) -> bool:
+        """Tell whether a record has this shape."""
+        if not all(_has(record, names) for names in self.has):
+            return False
+        if self.two_of and sum(name in record for name in self.two_of) < 2:
+            return False
+        if self.at_most and not record.keys() <= set(self.at_most):
+            return False
+        if self.chat and not is_chat(decoded(value(record, self.chat))):
+            return False
+        return not any(name in record for name in self.never)
+
+    def prepared(self, item: Any, document: Record) -> Record:
+        """Return an item as an object: its values get their names, and its columns are put together.
+
+        Raises:
+            ValueError: it has more or fewer values than there are names.
+            TypeError: it is no object.
+        """
+        if self.names:
+            names = list(map(str, value(document, self.names)))
+            if not isinstance(item, list):
+                raise TypeError("no list of values")
+            if len(item) != len(names):
+                raise ValueError(f"has {len(item)} values, and the table {len(names)} columns")
+            item = dict(zip(names, item, strict=True))
+        if not isinstance(item, Mapping):
+            raise TypeError("no object")
+        if self.nest is None:
+            return item
+        record: dict[str, Any] = {name.lower(): cell for name, cell in item.items()}
+        for name in self.nest:
+            prefix = f"{name}."
+            inner = {column.removeprefix(prefix): record[column] for column in record if column.startswith(prefix)}
+            if inner:
+                record[name] = inner
+        return record
+
+    def rows(self, item: Any, document: Record, mapped: Sequence[str] = ()) -> Iterator[Row | Unreadable]:
+        """Yield the rows of an item, with what is at the `mapped` paths; none where it is no answer.
+
+        Raises:
+            KeyError: it lacks a name that all have.
+            TypeError, ValueError: as `prepared`.
+        """
+        record = self.prepared(item, document)
+        if not all(_matches_any(value(record, path), patterns) for path, patterns in self.only.items()):
+            return
+        for name in self.has:
+            # A KeyError here makes the row unreadable
+            if not re.search(r"[|*$]", name):
+                record[name]
+
+        # The columns
+        cells = {}
+        for key, paths in self.columns.items():
+            # A blank text only where that is all
+            candidates = [_cell_at(record, document, path) for path in paths]
+            cell = next((cell for cell in candidates if cell not in _EMPTY), "" if "" in candidates else None)
+            cells[key] = _CELL_READERS[key](cell) if key in _CELL_READERS else cell
+
+        # What is beside them
+        extra: dict[str, Any] = {}
+        for alternatives in self.extra:
+            if alternatives == "*":
+                unread = record.keys() - set(self.unlisted)
+                extra |= {name: record[name] for name in record if name in unread and not is_given(name)}
+                continue
+            # What stands at the first path that is there, also if it is empty
+            paths = alternatives.split("|")
+            cells_there = [cell for path in paths if (cell := _cell_at(record, document, path)) is not None]
+            beside = decoded(cells_there[0]) if cells_there else None
+            if isinstance(beside, Mapping):
+                extra |= beside
+            elif beside is not None:
+                extra[paths[0].rsplit(".", 1)[-1]] = beside
+        scores = {name: value(record, path) for name, path in self.scores.items()}
+        base_row = row(**cells, scores=given({**record, "scores": scores} if scores else record), extra=extra)
+
+        mapped_cells = {path: value(record, path) for path in mapped if is_there(record, path)}
+        for finished_row in getattr(special, self.then)(base_row, record) if self.then else [base_row]:
+            yield {**mapped_cells, **finished_row}
+
+    def items_of(self, document: Record) -> list[Any]:
+        """Return the items of a document."""
+        return next((cell for path in self.items if isinstance(cell := value(document, path), list)), [])
+
+    def document_rows(self, document: Record, mapped: Sequence[str]) -> Iterator[Row | Unreadable]:
+        """Return the rows of all items of a document."""
+        return each(self.items_of(document), partial(self.rows, document=document, mapped=mapped))
+
+    def unread(self, records: Sequence[Record]) -> tuple[str, ...]:
+        """Return the names in the first records with anything in them that no column and no score is read from."""
+        if "*" in self.extra or not self.columns:
+            return ()
+        beside = (alternatives.split("|") for alternatives in self.extra)
+        paths = list(itertools.chain(*self.columns.values(), *beside))
+        used = {*self.only, *self.scores.values(), *paths, self.chat}
+        used |= {path.split(".", 1)[0].split("[", 1)[0] for path in used}
+        inner = tuple(f"{path}." for path in paths)
+        unread: dict[str, None] = {}
+        for record in records[:3]:
+            used_here = used | names_of_scores(record)
+            filled = [name for name, cell in record.items() if cell not in _EMPTY]
+            unread |= dict.fromkeys(name for name in filled if name not in used_here and not name.startswith(inner))
+        return tuple(unread)
+
+
+def _has(record: Record, names: str) -> bool:
+    """Tell whether a record has one of several names, as `has` in the table is written."""
+    for name in names.split("|"):
+        if name.startswith("$"):
+            if is_there(record, name):
+                return True
+        elif name in record or ("*" in name and any(fnmatchcase(column, name) for column in record)):
+            return True
+    return False
+
+
+def _matches_any(cell: Any, patterns: Sequence[str | None]) -> bool:
+    if cell is None:
+        return None in patterns
+    return any(pattern is not None and fnmatchcase(str(cell), pattern) for pattern in patterns)
+
+
+def _cell_at(record: Record, document: Record, path: str) -> Any:
+    return value(document, path[1:]) if path.startswith("/") else value(record, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file that a tool writes, as the head of `formats.yaml` explains it.
+
+    `releases` says in the plural what of the tool becomes a release (`models`); where it is empty, the files do not
+    tell which release answered.
+    """
+
+    name: str
+    title: str
+    releases: str = ""
+    shapes: Sequence[Shape] = ()
+
+    def recognise(self, records: Sequence[Record], mapped: Sequence[str]) -> Reading | None:
+        """Return how the first shape that fits reads these records, None where none does.
+
+        Args:
+            records: the first ones of a file, or the `Document` that a JSON file consists of.
+            mapped: paths that a user gave.
+        """
+        if self.name == "promptfoo":
+            convert = promptfoo.recognise(records)
+            return Reading(self, convert) if convert else None
+        for shape in self.shapes:
+            if not all(_has(records[0], name) for name in shape.first):
+                continue
+            if shape.condition and not getattr(special, shape.condition)(records):
+                continue
+            if not all(_has(record, name) for name in shape.within for record in records):
+                continue
+            # Each record is a document with items, or all of them are items
+            documents: list[tuple[Record, Sequence[Any]]] = [(records[0], records)]
+            if shape.items:
+                documents = [(record, shape.items_of(record)) for record in records]
+            prepared = []
+            for document, entries in documents:
+                for entry in entries:
+                    # What is no item of this shape says nothing of the others
+                    with suppress(TypeError, ValueError):
+                        prepared.append(shape.prepared(entry, document))
+            is_filled = bool(prepared) and all(entries for _, entries in documents)
+            if (is_filled or shape.within) and all(map(shape.fits, prepared)):
+                convert = partial(shape.rows, document=records[0], mapped=mapped)
+                if shape.items:
+                    convert = partial(shape.document_rows, mapped=mapped)
+                return Reading(self, convert, shape.unread(prepared))
+        return None
+
+
+PLAIN = Format("plain", "rows with columns")
+"""Whatever no other format is: columns are recognised by their names."""
+
+
+def _expanded(paths: Sequence[str]) -> list[str]:
+    """Paths with each of the usual names in place of `{question}` and the like.
+
+    >>> _expanded(["metadata.{id}"])[:2]
+    ['metadata.id', 'metadata.sample_id']
+    """
+    expanded = []
+    for path in paths:
+        start, brace, end = path.partition("{")
+        key, _, end = end.partition("}")
+        names: Sequence[str] = [""]
+        if brace:
+            names = NOTED if key == "noted" else usual_names(key)  # type: ignore[arg-type]
+        expanded += [f"{start}{name}{end}" for name in names]
+    return expanded
+
+
+def _format(name: str, entry: Mapping[str, Any]) -> Format:
+    """Return an entry of `formats.yaml` as a format."""
+    shapes = []
+    for shape in entry.get("shapes", ()):
+        columns = {key: _expanded(paths) for key, paths in shape.get("columns", {}).items()}
+        alternatives = ["|".join(_expanded(names.split("|"))) for names in shape.get("has", ())]
+        never = _expanded(shape.get("never", ()))
+        shapes.append(Shape(**{**shape, "columns": columns, "has": alternatives, "never": never}))
+    return Format(name=name, title=entry["title"], releases=entry.get("releases", ""), shapes=shapes)
+
+
+_ENTRIES = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
+FORMATS = {**{name: _format(name, entry) for name, entry in _ENTRIES.items()}, "plain": PLAIN}
+"""By the name that the option `--format` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,34 +323,45 @@ class Reading:
             step = 1 if raw.document else 0
             number = raw.row + shift
             converted = [raw] if raw.record is None else list(self._convert(raw, raw.record))
-            for index, row in enumerate(converted):
+            for index, row_of_item in enumerate(converted):
                 position = index * step
                 file_row = None if raw.file_row is None else raw.file_row + position
-                yield row._replace(row=number + position, document=False, file=raw.file, file_row=file_row)
+                yield row_of_item._replace(row=number + position, document=False, file=raw.file, file_row=file_row)
             shift += (max(len(converted), 1) - 1) * step
 
     def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
         # Each item of a document that is of no format is a row
-        for item in _document_rows(raw, record) if raw.document and not self.is_converted else [raw]:
-            if item.record is None or self.convert is None:
-                yield item
+        entries: Iterable[Raw] = [raw]
+        if raw.document and not self.is_converted:
+            listed = _list_in(record)
+            if listed is None:
+                formats = ", ".join(name for name in FORMATS if name != PLAIN.name)
+                error = (
+                    "expected a list of objects, an object with one list of them, or objects by their ids; it has "
+                    f"{', '.join(record) or 'nothing'}, which is none of the formats known here: {formats}"
+                )
+                yield Raw(raw.row, None, error, json.dumps(record, ensure_ascii=False, default=str))
+                return
+            entries = itertools.starmap(item_row, enumerate(listed, start=1))
+        for entry in entries:
+            if entry.record is None or self.convert is None:
+                yield entry
                 continue
             try:
-                for row in self.convert(item.record):
-                    if isinstance(row, Unreadable):
-                        yield self._unreadable_row(raw, row.item, row.error)
-                    else:
-                        yield Raw(raw.row, self._with_scores(row) if self.is_converted else row)
+                for cells in self.convert(entry.record):
+                    if isinstance(cells, Unreadable):
+                        yield self._unreadable_row(raw, cells.item, cells.error)
+                        continue
+                    # Scores are METRIC.FIELD, also as columns, so that they can be labels or slices
+                    scores = cells.get("scores") if self.is_converted else None
+                    named_scores = {}
+                    if isinstance(scores, Mapping) and scores:
+                        tool = self.format.name.replace("-", "_")
+                        scores = {name if "." in name else f"{tool}.{name}": score for name, score in scores.items()}
+                        named_scores = {**scores, "scores": scores}
+                    yield Raw(raw.row, {**cells, **named_scores})
             except UNREADABLE as error:
-                yield self._unreadable_row(raw, item.record, error)
-
-    def _with_scores(self, row: Row) -> Row:
-        """A row whose scores are METRIC.FIELD, also as columns, so that they can be labels or slices."""
-        if not isinstance(row.get("scores"), Mapping):
-            return row
-        tool = self.format.name.replace("-", "_")
-        scores = {name if "." in name else f"{tool}.{name}": score for name, score in row["scores"].items()}
-        return {**row, **scores, "scores": scores} if scores else row
+                yield self._unreadable_row(raw, entry.record, error)
 
     def _unreadable_row(self, raw: Raw, item: Any, error: Exception) -> Raw:
         reason = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
@@ -181,11 +440,6 @@ def _split_releases(wide: Sequence[str], record: Record) -> Iterator[Row]:
         yield {**shared_cells, WIDE["answer"]: value(record, name), WIDE["release"]: name}
 
 
-def _read_columns(readers: Mapping[str, Callable[[Any], Any]], record: Record) -> Iterator[Row]:
-    """Yield a row whose cells are read as the JSON or the chats that they hold."""
-    yield {**record, **{name: read_cell(record[name]) for name, read_cell in readers.items() if name in record}}
-
-
 def _convert_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
     """Convert a record whose cells hold objects and lists as JSON, for tables have nothing but texts.
 
@@ -207,13 +461,15 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
     Raises:
         UserError: two formats fit, or the chosen one does not.
     """
+    if not records:
+        return AS_IT_STANDS
     if chosen:
         reading = _reading(FORMATS[chosen], records, mapped)
         if reading is None and chosen != PLAIN.name:
             raise UserError(f"{called(source)}: this is not {FORMATS[chosen].title}; leave --format out")
         return reading or AS_IT_STANDS
     # Two formats that read the same rows are no doubt
-    readings = [_reading(format, records, mapped) for format in FORMATS.values() if records]
+    readings = [_reading(format, records, mapped) for format in FORMATS.values()]
     fitting = [reading for reading in readings if reading]
     contents = set()
     for reading in fitting if len(fitting) > 1 else ():
@@ -225,17 +481,24 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
         raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
     if fitting:
         return fitting[0]
+    # Columns whose cells are all JSON or chats are read as what these hold
     readers = dict(_columns_of_json(records))
-    return Reading(PLAIN, partial(_read_columns, readers) if readers else None)
+    if not readers:
+        return AS_IT_STANDS
+
+    def read_columns(record: Record) -> Iterator[Row]:
+        yield {**record, **{name: read_cell(record[name]) for name, read_cell in readers.items() if name in record}}
+
+    return Reading(PLAIN, read_columns)
 
 
 def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield the columns whose cells are all chats, or texts in the quotes of JSON; a single cell may be a quotation."""
     chats: dict[str, Callable[[Any], Any]] = dict.fromkeys(usual_names("question"), question_in)
     chats |= dict.fromkeys(usual_names("answer"), lambda cell: answer_in(decoded(cell)))
-    for name in records[0] if records else ():
-        if EXPECTED.fullmatch(name):
-            yield name, expected_in
+    for name in records[0]:
+        if promptfoo.EXPECTED.fullmatch(name):
+            yield name, promptfoo.expected_in
             continue
         cells = [record[name] for record in records if record.get(name) not in (None, "")]
         contents = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
@@ -249,14 +512,16 @@ def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[
 
 def _reading(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Reading | None:
     """Return how a format reads these records: as they are, or as a document with one list of them."""
-    if fit := _recognised(format, records, mapped):
-        return Reading(format, fit.convert, fit.unread)
+    if reading := _recognised(format, records, mapped):
+        return reading
     inner = items(_list_in(records[0]))[:LOOK_AHEAD] if len(records) == 1 else []
-    fit = _recognised(format, inner, mapped) if inner else None
-    return Reading(format, lambda document: each(_list_in(document), fit.convert), fit.unread) if fit else None
+    reading = _recognised(format, inner, mapped) if inner else None
+    if reading and (convert := reading.convert):
+        return replace(reading, convert=lambda document: each(_list_in(document), convert))
+    return None
 
 
-def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
+def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Reading | None:
     try:
         return format.recognise(records, mapped)
     except KeyTwice:
@@ -289,19 +554,3 @@ def _list_in(document: Record) -> list[Any] | None:
         numbers = names_in(cells)
         return [{name: column.get(number) for name, column in document.items()} for number in numbers]
     return [{"key" if "id" in cell else "id": key, **cell} for key, cell in document.items()]
-
-
-def _document_rows(raw: Raw, document: Record) -> Iterator[Raw]:
-    """The objects in the only list of a JSON document."""
-    if (rows := _list_in(document)) is None:
-        formats = ", ".join(name for name in FORMATS if name != PLAIN.name)
-        yield Raw(
-            raw.row,
-            None,
-            "expected a list of objects, an object with one list of them, or objects by their ids; it has "
-            f"{', '.join(document) or 'nothing'}, which is none of the formats known here: {formats}",
-            json.dumps(document, ensure_ascii=False, default=str),
-        )
-        return
-    for number, item in enumerate(rows, start=1):
-        yield item_row(number, item)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from answerkey.metrics_core.sample import UNANSWERABLE
 from answerkey.tasks.load.columns import KEYS, usual_names, value
@@ -170,7 +169,7 @@ def helm_answer(base_row: Row, record: Record) -> Iterator[Row]:
 def natural_question(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a question of Natural Questions with its short answers, and yes or no where that is one."""
     annotations = mapping(record["annotations"])
-    texts: list[str] = []
+    texts = []
     for answers in items(annotations["short_answers"]):
         texts += answers["text"]
     for verdict in annotations.get("yes_no_answer", []):
@@ -190,7 +189,7 @@ def trivia_question(_base_row: Row, record: Record) -> Iterator[Row]:
 def chat_turn(base_row: Row, record: Record) -> Iterator[Row]:
     """Yield a record with the question and answer at the end of its chat, unless other columns have them."""
     chat = items(decoded(record["messages"]))
-    columns: dict[str, Any] = {}
+    columns = {}
     if base_row["question"] is None or not any(name in record for name in usual_names("question")):
         columns["question"] = question_in(chat)
     if not any(name in record for name in usual_names("answer")):

@@ -17,11 +17,6 @@ from answerkey.tasks.load.columns import KEYS, as_text, as_texts, complete, pars
 from tests.tasks.staging_help import refusal, staged
 
 
-def test_a_map_as_the_user_writes_it():
-    pairs = ["id=meta.question_id", "answer=a=b", "references=$.refs[0]"]
-    assert parse_map(pairs) == {"id": "meta.question_id", "answer": "a=b", "references": "$.refs[0]"}
-
-
 FORM = "write KEY=PATH, for instance id=meta.question_id"
 
 

@@ -32,6 +32,11 @@ def test_what_two_formats_read_differently_is_not_guessed():
     assert recognise(rows, "table.jsonl", "plain") == AS_IT_STANDS
 
 
+def test_a_table_without_rows_has_none_in_a_chosen_format_either(tmp_path):
+    said = refusal(table, [], tmp_path / "t.csv", format="langfuse")
+    assert said.endswith("t.csv: no rows; it needs at least one")
+
+
 @pytest.mark.parametrize("broken", [None, {"id": "a", "inputs": {"question": "q"}, "reference_outputs": {}}])
 def test_an_item_of_a_document_that_cannot_be_read_takes_no_other_with_it(tmp_path, broken):
     sound = {"inputs": {"question": "q"}, "outputs": {"answer": "a"}, "reference_outputs": {"answer": "r"}}
