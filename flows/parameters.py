@@ -27,7 +27,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.key_shapes import KEY_SHAPE, NoKey
+from answerkey.metrics_core.llm.model import KEY_SHAPE, NoKey
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
     EXTRA_HEADERS,

@@ -278,7 +278,7 @@ def _asked_again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any
 
 def _say_cost(questions: Sequence[tuple[JudgeMetric, Sequence[Sample], Sequence[KnownAnswer]]]) -> None:
     """Say what judges will be asked at most, by each metric about samples, and to check them."""
-    from answerkey.metrics_core.judges.estimate import estimate_cost
+    from answerkey.metrics_core.judges.check import estimate_cost
 
     cost = total([estimate_cost(metric, samples, checks) for metric, samples, checks in questions])
     print(

@@ -30,9 +30,8 @@ from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.batch import BATCHING
-from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
+from answerkey.metrics_core.llm.cost import Bill, ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider_options import check_environment
 from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request

@@ -183,18 +183,13 @@ class _Row:
     def stems(self) -> frozenset[str]:
         return _stems(" ".join(self.references))
 
-    @cached_property
-    def has_number(self) -> bool:
-        return any(map(str.isnumeric, "".join(self.references)))
-
-    @cached_property
-    def abbreviated(self) -> bool:
-        parts = " ".join(self.references).replace(".", "").split()
-        return any(part.isupper() and len(part) <= _LONGEST_ABBREVIATION for part in parts)
-
     def differs_from(self, row: _Row) -> bool:
         """Whether a reference of the other question is surely no answer to this one."""
-        if self.stems & row.stems or (self.has_number and row.has_number) or self.abbreviated or row.abbreviated:
+        texts = [" ".join(self.references), " ".join(row.references)]
+        have_numbers = all(any(map(str.isnumeric, text)) for text in texts)
+        text_parts = " ".join(texts).replace(".", "").split()
+        abbreviated = any(part.isupper() and len(part) <= _LONGEST_ABBREVIATION for part in text_parts)
+        if self.stems & row.stems or have_numbers or abbreviated:
             return False
         stems = _stems(self.question)
         stems_of_row = _stems(row.question)
@@ -269,7 +264,23 @@ def _not_matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
     """The answers that do not match: of neighbours, each begins with another kind."""
     row = rows[number]
     following = [*rows[number + 1 :], *rows[:number]]
-    answers = [*_changed(row, following, number)]
+    answers = []
+
+    # The reference with its only number, or the first half of its name, changed
+    name = _name(row.reference)
+    if numbers := _NUMBER.findall(row.reference):
+        # What is in brackets can be beside the point.
+        is_single_number = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
+        changed = _changed_number(numbers[0])
+        if is_single_number and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
+            text = row.reference.replace(numbers[0], changed)
+            answers.append(("another number", row, _stated(text, row, number)))
+    # Where the surname alone is a reference, the given name is beside the point.
+    elif name and not any(_stems(text) <= _stems(name[1]) for text in row.references):
+        for given_name, _ in filter(None, (_name(next_row.reference) for next_row in following)):
+            if not _stems(given_name) & row.stems:
+                answers.append(("another name", row, _stated(f"{given_name} {name[1]}", row, number)))
+                break
 
     # The reference, denied
     _, sentence = _sentences(row.script)
@@ -284,25 +295,6 @@ def _not_matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
             break
     start = number % max(len(answers), 1)
     yield from (*answers[start:], *answers[:start])
-
-
-def _changed(row: _Row, following: Sequence[_Row], number: int) -> Iterator[_Answer]:
-    """The reference with its only number, or the first half of its name, changed."""
-    if numbers := _NUMBER.findall(row.reference):
-        # What is in brackets can be beside the point.
-        is_single_number = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
-        changed = _changed_number(numbers[0])
-        if is_single_number and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
-            yield "another number", row, _stated(row.reference.replace(numbers[0], changed), row, number)
-    elif name := _name(row.reference):
-        _, surname = name
-        # Where the surname alone is a reference, the given name is beside the point.
-        if any(_stems(text) <= _stems(surname) for text in row.references):
-            return
-        for given_name, _ in filter(None, (_name(next_row.reference) for next_row in following)):
-            if not _stems(given_name) & row.stems:
-                yield "another name", row, _stated(f"{given_name} {surname}", row, number)
-                return
 
 
 def _changed_number(number: str) -> str:

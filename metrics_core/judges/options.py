@@ -6,12 +6,11 @@ import math
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.key_shapes import NoKey
-from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.model import ModelRef, NoKey
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
     EXTRA_HEADERS,
@@ -57,7 +56,7 @@ class JudgeOptions(Validated):
 
     model_config = ConfigDict(title="Judge", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
 
-    judges: tuple[str, ...] = Field(
+    judges: Annotated[tuple[str, ...], AfterValidator(lambda judges: judges or (OFFLINE,))] = Field(
         (OFFLINE,),
         title="Judges",
         description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: offline, that is, rules and a small "
@@ -184,11 +183,6 @@ class JudgeOptions(Validated):
         if price and _dollars_per_token(price) is None:
             raise ValueError("write the dollars per million tokens of input and output, for instance 0.15,0.6")
         return price
-
-    @field_validator("judges")
-    @classmethod
-    def _offline_if_empty(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
-        return judges or (OFFLINE,)
 
     @model_validator(mode="after")
     def _consistent(self) -> JudgeOptions:

@@ -33,8 +33,8 @@ from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.prompt import Prompt, closed, prompt_text
 from answerkey.metrics_core.judges.votes import Vote, combine
-from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.cost import Bill
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, reason_of
 from answerkey.metrics_core.llm.request import Request
@@ -126,16 +126,6 @@ class Criterion:
         return {value for _, value in self.scale} <= {0.0, 1.0}
 
     @property
-    def scale_text(self) -> str:
-        """The scale as a signature has it: `no=0,yes=1`."""
-        return ",".join(f"{label}={value:.6g}" for label, value in sorted(self.scale))
-
-    @property
-    def content(self) -> dict[str, object]:
-        """The criterion as a file has it."""
-        return {"field": self.field, "scale": "yes/no" if self.is_yes_no else dict(self.scale), "criterion": self.text}
-
-    @property
     def is_yes_no(self) -> bool:
         """Whether the verdicts are yes and no."""
         return self.scale == _YES_NO
@@ -216,7 +206,10 @@ class Rubric:
 
     @property
     def _content(self) -> dict[str, object]:
-        criteria = [criterion.content for criterion in self.criteria]
+        criteria = []
+        for criterion in self.criteria:
+            scale = "yes/no" if criterion.is_yes_no else dict(criterion.scale)
+            criteria.append({"field": criterion.field, "scale": scale, "criterion": criterion.text})
         examples = []
         for example in self.examples:
             reason = {"reason": example.reason} if example.reason else {}
@@ -337,17 +330,16 @@ def read_rubric(target: str) -> Rubric:
 
     if target in SHIPPED:
         folder = resources.files("answerkey.metrics_core.judges.rubrics")
-        return _rubric(read_located(folder.joinpath(f"{target}.yaml")), target)
-    if not is_text(target) and not Path(target).is_file():
+        located = read_located(folder.joinpath(f"{target}.yaml"))
+    elif is_text(target) or Path(target).is_file():
+        located = read_yaml(target, "rubric")
+    else:
         raise UserError(f"{target}: there is no such rubric; write its path as seen from {Path.cwd()}")
-    return _rubric(read_yaml(target, "rubric"), target)
 
-
-def _rubric(located: Located, source: str) -> Rubric:
+    # The keys of the file, and its criteria
     content = located.content
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if value not in (None, "", [], {})}
-    # The keys of the file, and its criteria
     rubric_file: _OneCriterion | _SeveralCriteria
     if isinstance(content, dict) and "criteria" in content:
         rubric_file = _checked(_SeveralCriteria, content, located)
@@ -369,7 +361,7 @@ def _rubric(located: Located, source: str) -> Rubric:
         criteria=tuple(Criterion(row.criterion.strip(), row.scale, row.field) for row in criteria),
         steps=tuple(step.strip() for step in rubric_file.steps),
         summary=rubric_file.summary,
-        source=source,
+        source=target,
     )
     if reserved := {"verdict", "reason", ""} & {*bare.columns}:
         placeholder = f"{{{{{reserved.pop()}}}}}"
@@ -393,23 +385,21 @@ def _checked(model: type[M], content: object, located: Located, key_path: str = 
         return model.model_validate(content)
     except ValidationError as error:
         lines = []
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
         for problem in error.errors():
-            key = ".".join(filter(None, (key_path, *map(str, problem["loc"][:1]))))
-            label = f"{key}: " if key else ""
-            lines.append(f"{located.where(key)}: {label}{_message(problem, model)}")
+            key = str(*problem["loc"][:1])
+            if problem["type"] == "extra_forbidden":
+                message = f"{model.__doc__} has no such key; {choice(key, fields)}"
+            elif problem["type"] == "value_error":
+                message = str(problem["ctx"]["error"])
+            else:
+                start = "is missing; write" if problem["type"] == "missing" else f"{quoted(problem['input'])} must be"
+                expected = fields[key].description if key else f"{model.__doc__} with the keys {', '.join(fields)}"
+                message = f"{start} {expected}"
+            path = ".".join(filter(None, (key_path, key)))
+            label = f"{path}: " if path else ""
+            lines.append(f"{located.where(path)}: {label}{message}")
         raise UserError("\n".join(lines)) from None
-
-
-def _message(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
-    key = str(*problem["loc"][:1])
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    if problem["type"] == "extra_forbidden":
-        return f"{model.__doc__} has no such key; {choice(key, fields)}"
-    if problem["type"] == "value_error":
-        return str(problem["ctx"]["error"])
-    expected = fields[key].description if key else f"{model.__doc__} with the keys {', '.join(fields)}"
-    start = "is missing; write" if problem["type"] == "missing" else f"{quoted(problem['input'])} must be"
-    return f"{start} {expected}"
 
 
 def _name(value: object) -> object:
@@ -567,8 +557,11 @@ class RubricMetric(ModelMetric):
 
     @property
     def also_signed(self) -> str:
-        """The scales. Their labels are in the prompt, but their values are not sent to the judge."""
-        return f"|scale:{';'.join(criterion.scale_text for criterion in self.rubric.criteria)}"
+        """The scales, as `|scale:no=0,yes=1`. Their labels are in the prompt, but no judge is sent their values."""
+        scales = []
+        for criterion in self.rubric.criteria:
+            scales.append(",".join(f"{label}={value:.6g}" for label, value in sorted(criterion.scale)))
+        return f"|scale:{';'.join(scales)}"
 
     def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The examples. Each is left out of the prompt where it is asked about."""
@@ -598,15 +591,13 @@ class RubricMetric(ModelMetric):
         """Make one call and read the verdicts."""
         [question] = self.requests(sample, judge, repeat)
         verdicts = await client.ask(judge, question, self.rubric.read, bill)
-        fields = [criterion.field for criterion in self.rubric.criteria]
-        values = {field: verdict.value for field, verdict in zip(fields, verdicts, strict=True)}
-        labels = [verdict.label for verdict in verdicts]
+        by_field = dict(zip((criterion.field for criterion in self.rubric.criteria), verdicts, strict=True))
+        values = {field: verdict.value for field, verdict in by_field.items()}
         if len(verdicts) == 1:
-            return Scored(values, verdicts[0].reason, {"verdict": labels[0]})
-        reasons = [
-            f"{field} {verdict.label}: {verdict.reason}" for field, verdict in zip(fields, verdicts, strict=True)
-        ]
-        return Scored(values, "; ".join(reasons), {"verdicts": dict(zip(fields, labels, strict=True))})
+            return Scored(values, verdicts[0].reason, {"verdict": verdicts[0].label})
+        reasons = [f"{field} {verdict.label}: {verdict.reason}" for field, verdict in by_field.items()]
+        labels = {field: verdict.label for field, verdict in by_field.items()}
+        return Scored(values, "; ".join(reasons), {"verdicts": labels})
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question by the rubric."""

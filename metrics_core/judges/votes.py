@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from answerkey.metrics_core.judges.options import Jury
-from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.cost import Bill
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined

@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
@@ -234,8 +233,8 @@ class Batch:
             raise Unsent(f"the provider refused the batch {self.provider_id}: {message}")
         self.completed = state.status == "completed"
         for file in filter(None, (state.output_file_id, state.error_file_id)):
-            content = await self._surely(partial(_content, file), _LONG_S)
-            self.read(content.decode("utf-8-sig", "replace"))
+            download = await self._surely(lambda sdk, file=file: sdk.files.content(file), _LONG_S)  # type: ignore[misc]
+            self.read(download.content.decode("utf-8-sig", "replace"))
         _log.info(f"batch {self.provider_id} ({self.model.label}): {state.status}, {len(self.results):,} results")
 
     async def _send(self) -> None:
@@ -332,8 +331,3 @@ class Batch:
                 _log.warning(self.goes_on)
                 raise CallSkipped(self.goes_on)
             await asyncio.sleep(min(remaining_s, _SLICE_S))
-
-
-async def _content(file: str, sdk: Any) -> bytes:
-    content: bytes = (await sdk.files.content(file)).content
-    return content

@@ -31,7 +31,7 @@ from typing import Any, Generic, TypeVar
 from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.batch import Batch, Batches
-from answerkey.metrics_core.llm.budget import REFUSAL, Bill, credible, most_tokens, used_up
+from answerkey.metrics_core.llm.cost import REFUSAL, Bill, credible, most_tokens, used_up
 from answerkey.metrics_core.llm.ledger import (
     MAY_BE_PAID,
     UNSENT,
@@ -328,7 +328,7 @@ class _Question(Generic[T]):
         elif error.kind == "again":
             self.useless += 1
             if self.useless == TRIES:
-                raise CallFailed(error.code, self._last_of(error)) from error
+                raise CallFailed(error.code, f"{error.message} (the last of {self.calls} calls)") from error
         elif error.kind == "limited" or (error.kind == "trouble" and breaker.open):
             # The limiter, or the breaker, has it wait.
             return
@@ -336,7 +336,7 @@ class _Question(Generic[T]):
             self.troubles += 1
             wait = min(_FIRST_WAIT_S * 2 ** (self.troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
             if self.troubles == ATTEMPTS or wait >= self._seconds_left():
-                raise CallFailed(error.code, self._last_of(error)) from error
+                raise CallFailed(error.code, f"{error.message} (the last of {self.calls} calls)") from error
             await asyncio.sleep(wait)
         else:
             raise CallFailed(error.code, error.message) from error
@@ -558,13 +558,10 @@ class _Question(Generic[T]):
             message = f"the {deadline_s:g} s of one question were over after {self.calls} calls"
             return CallFailed("deadline", f"{message}: the {self.client.noun} limits the rate" if error else message)
         if not cut_short:
-            return CallFailed(error.code, self._last_of(error))
+            return CallFailed(error.code, f"{error.message} (the last of {self.calls} calls)")
         cut = f"call {self.calls - 1}; the deadline of {deadline_s:g} s cut call {self.calls} short"
         return CallFailed(error.code, f"{error.message} ({cut})")
 
     def _seconds_left(self) -> float:
         elapsed_s = 0.0 if self.started is None else self.client.clock() - self.started
         return self.client.limits.deadline_s - elapsed_s
-
-    def _last_of(self, error: CallError) -> str:
-        return f"{error.message} (the last of {self.calls} calls)"

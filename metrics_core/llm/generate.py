@@ -14,9 +14,8 @@ from typing import Literal
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
-from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client, learned_of
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall
+from answerkey.metrics_core.llm.cost import Bill, Cost, CostCounter, ExpectedCall
 from answerkey.metrics_core.llm.ledger import Ledger, Origin, existing_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import abilities, check

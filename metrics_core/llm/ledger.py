@@ -138,6 +138,7 @@ ON CONFLICT (run) DO UPDATE SET
 WHERE b.calls + excluded.calls <= :max_calls AND b.cost_usd + excluded.cost_usd <= :max_cost_usd
 RETURNING 1
 """
+# Calls of killed processes never end, so only those whose claim is held count
 _IN_FLIGHT = """
 SELECT 1 FROM answerkey_claims AS l JOIN answerkey_calls AS c ON c.request_key = l.request_key AND c.status = 'sent'
 WHERE l.expires_at > :now AND (c.run = :run OR c.month = :month)
@@ -309,11 +310,26 @@ class Ledger:
             raise
 
     def _connect(self) -> Any:
-        in_memory = self.where == _MEMORY
+        # To be written, and made if it is missing; or to be read where it may only be read
+        address = self.where
+        if address != _MEMORY:
+            file = Path(address)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            effective = os.access in os.supports_effective_ids
+            paths = [path for path in (file.parent, file) if path.exists()]
+            if all(os.access(path, os.W_OK, effective_ids=effective) for path in paths):
+                mode = "rwc"
+            else:
+                # SQLite makes a file beside one that may be written meanwhile, but here nobody can make any.
+                mode = "ro" if Path(f"{file}-wal").exists() else "ro&immutable=1"
+            address = f"file:{quote(str(file))}?mode={mode}"
         connection = sqlite3.connect(
-            self.where if in_memory else _address(Path(self.where)), timeout=_WAIT_S, isolation_level=None,
-            check_same_thread=False, uri=not in_memory,
-        )  # fmt: skip
+            address,
+            timeout=_WAIT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=address != _MEMORY,
+        )
         # A commit does not wait for the disk; a power cut can take the last moments before it.
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
@@ -460,6 +476,7 @@ class Ledger:
         Raises:
             ClaimLost: this ledger does not hold the claim of the request.
         """
+        # The call, and what it may cost
         now = time.time()
         month = f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
         call_id = f"{self._owner}-{next(self._numbers)}"
@@ -474,15 +491,21 @@ class Ledger:
             "owner": self._owner,
         }
         change = Spent(1, most_usd or 0.0, int(most_usd is None))
+
+        # Always count it for the run before the month, or two writers deadlock
         try:
             with self._transaction():
                 if not self._rows(_SEND, **values):
                     raise ClaimLost(call["request_key"])
-                # That of the run comes before that of the month in every transaction, so no two wait for each other.
                 if not self._count(limits.run, change, limits.max_calls, limits.max_cost_usd):
-                    raise _Refused(self._refusal(limits, values, of_run=True))
+                    if self._rows(_IN_FLIGHT, **{**values, "month": None}):
+                        raise _Refused("wait")
+                    rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=limits.run)
+                    has_no_calls = limits.max_calls is not None and sum(calls for (calls,) in rows) >= limits.max_calls
+                    raise _Refused("max_calls" if has_no_calls else "max_cost")
                 if not self._count(f"month {month}", change, None, limits.max_cost_total_usd):
-                    raise _Refused(self._refusal(limits, values, of_run=False))
+                    in_flight = self._rows(_IN_FLIGHT, **{**values, "run": None})
+                    raise _Refused("wait" if in_flight else "max_cost_total")
         except _Refused as refused:
             return refused.permit, ""
         return "go", call_id
@@ -495,18 +518,6 @@ class Ledger:
             "max_cost_usd": float("inf") if max_cost_usd is None else max_cost_usd + 1e-9,
         }
         return bool(self._rows(_COUNT, run=run, **asdict(change), **limits))
-
-    def _refusal(self, limits: CallLimits, call: Mapping[str, Any], *, of_run: bool) -> Permit:
-        """Which limit forbids a call, that of the run or that of the month; or `wait`."""
-        # Calls of killed processes never end.
-        others = {**call, "month": None} if of_run else {**call, "run": None}
-        if self._rows(_IN_FLIGHT, **others):
-            return "wait"
-        if not of_run:
-            return "max_cost_total"
-        rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=limits.run)
-        used_up = limits.max_calls is not None and sum(calls for (calls,) in rows) >= limits.max_calls
-        return "max_calls" if used_up else "max_cost"
 
     @_verb
     def finish(self, call_id: str, status: CallStatus, result: Mapping[str, Any]) -> None:
@@ -617,29 +628,45 @@ def _among(keys: Sequence[str]) -> tuple[str, dict[str, str]]:
     return f"request_key IN ({', '.join(f':{name}' for name in values)})", values
 
 
-def _address(file: Path) -> str:
-    """The address of a file: to be written, and made if it is missing; or to be read where it may only be read."""
-    folder = file.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    effective = os.access in os.supports_effective_ids
-    if all(os.access(path, os.W_OK, effective_ids=effective) for path in (folder, file) if path.exists()):
-        return f"file:{quote(str(file))}?mode=rwc"
-    # SQLite makes a file beside one that may be written meanwhile, but here nobody can make any.
-    has_log = Path(f"{file}-wal").exists()
-    return f"file:{quote(str(file))}?mode=ro" + ("" if has_log else "&immutable=1")
-
-
 class _Postgres(Ledger):
     """A ledger in a PostgreSQL database, for processes on several machines."""
 
     def __init__(self, location: str, *, make: bool = True) -> None:
-        self._settings = _settings(location)
-        self._away = False
-        import psycopg
-
+        try:
+            import psycopg
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError as error:
+            raise UserError(
+                "a ledger in PostgreSQL needs psycopg: install answerkey with its extra, answerkey[cluster]"
+            ) from error
         self._psycopg = psycopg
         self._errors = (psycopg.Error,)
-        super().__init__(_shown(self._settings), make=make)
+        self._away = False
+
+        # Where it is, without a secret
+        try:
+            settings = conninfo_to_dict(
+                location if location.startswith("postgresql://") else location.removeprefix(POSTGRES)
+            )
+        except psycopg.Error:
+            # The message of libpq repeats the text, and there may be a password in it.
+            raise UserError(
+                "the address of the ledger is not a valid connection string: write postgresql://USER@HOST/DATABASE"
+            ) from None
+        if "password" in settings or "sslpassword" in settings:
+            raise UserError(
+                "the address of the ledger must not contain a password: put it into the file that PGPASSFILE names, or "
+                "into PGPASSWORD"
+            )
+        # A host that is lost without a word is noticed within half a minute.
+        keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 10}
+        self._settings: dict[str, Any] = {**keepalives, "application_name": "answerkey ledger", **settings}
+
+        # As messages name it
+        user = f"{settings['user']}@" if settings.get("user") else ""
+        port = f":{settings['port']}" if settings.get("port") else ""
+        address = f"postgresql://{user}{settings.get('host', '')}{port}/{settings.get('dbname', '')}"
+        super().__init__(address, make=make)
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = self._psycopg.connect(**self._settings, autocommit=True)
@@ -710,44 +737,6 @@ def _translated(sql: str) -> str:
     """
     marked = re.sub(r":(\w+)", r"%(\1)s", sql.replace("%", "%%"))
     return marked.replace("%(now)s", "CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
-
-
-def _settings(location: str) -> dict[str, Any]:
-    try:
-        import psycopg
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError as error:
-        raise UserError(
-            "a ledger in PostgreSQL needs psycopg: install answerkey with its extra, answerkey[cluster]"
-        ) from error
-    text = location if location.startswith("postgresql://") else location.removeprefix(POSTGRES)
-    try:
-        settings = conninfo_to_dict(text)
-    except psycopg.Error:
-        # The message of libpq repeats the text, and there may be a password in it.
-        raise UserError(
-            "the address of the ledger is not a valid connection string: write postgresql://USER@HOST/DATABASE"
-        ) from None
-    if "password" in settings or "sslpassword" in settings:
-        raise UserError(
-            "the address of the ledger must not contain a password: put it into the file that PGPASSFILE names, or "
-            "into "
-            "PGPASSWORD"
-        )
-    # A host that is lost without a word is noticed within half a minute.
-    keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 10}
-    return {**keepalives, "application_name": "answerkey ledger", **settings}
-
-
-def _shown(settings: Mapping[str, Any]) -> str:
-    """The address as messages name it.
-
-    >>> _shown({"host": "db", "port": "5433", "dbname": "answerkey", "user": "me", "sslmode": "require"})
-    'postgresql://me@db:5433/answerkey'
-    """
-    user = f"{settings['user']}@" if settings.get("user") else ""
-    port = f":{settings['port']}" if settings.get("port") else ""
-    return f"postgresql://{user}{settings.get('host', '')}{port}/{settings.get('dbname', '')}"
 
 
 def open_ledger(location: str | None) -> Ledger:

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 MOST_BYTES = 4 * 2**20
 """Of one reply, as it comes and unpacked."""
-KEYLESS = "no-key-needed"
+_KEYLESS = "no-key-needed"
 _BOM = b"\xef\xbb\xbf"
 
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
@@ -154,17 +154,6 @@ class _Wire:
         """The body as a JSON object; empty where it is none."""
         return json_object(self.text)
 
-    @property
-    def message(self) -> str:
-        """The server's own message, or all that it says, for people."""
-        body = self.json
-        error = _mapping(body.get("error", body))
-        message = error.get("message")
-        if not (isinstance(message, str) and message):
-            return without_secrets(self.text, self.model)
-        code = error.get("code") or error.get("type")
-        return without_secrets(f"{message} ({code})" if code else message, self.model)
-
     def error(self, raised: BaseException) -> CallError:
         """What `raised` means, by what to do next."""
         if self.problem is not None:
@@ -206,8 +195,20 @@ class _Wire:
 
     def by_status(self, status: int, litellm_class: str = "") -> CallError:
         """What an answer with an error means, by its status; the class of litellm's error refines a 400."""
-        code, text, message = f"http_{status}", self.text, self.message
-        wait = seconds_to_wait(self.headers)
+        code = f"http_{status}"
+        text = self.text
+        wait_s = seconds_to_wait(self.headers)
+        # The server's own message, or all that it says
+        body = self.json
+        error = _mapping(body.get("error", body))
+        message = error.get("message")
+        if not (isinstance(message, str) and message):
+            message = text
+        elif detail := error.get("code") or error.get("type"):
+            message = f"{message} ({detail})"
+        message = without_secrets(message, self.model)
+
+        # It refuses this request, is busy, broken, or refuses every request
         if status in (400, 422):
             return _of_request(code, text, message, litellm_class)
         if status == 408:
@@ -217,14 +218,33 @@ class _Wire:
         if status in (413, 429) and _TOO_LONG.search(text):
             return CallError("permanent", "too_long", message)
         # Some servers say with a 503 what others say with a 429.
-        if status == 429 or (status in _TRANSIENT and wait is not None):
-            return CallError("limited", code, message, wait)
+        if status == 429 or (status in _TRANSIENT and wait_s is not None):
+            return CallError("limited", code, message, wait_s)
         kind: FailureKind = "permanent"
         if status in _TRANSIENT:
             kind = "trouble"
         elif status in _FATAL:
             kind = "fatal"
         return CallError(kind, code, message)
+
+
+def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallError:
+    """What a server says of the request with status 400 or 422."""
+    if "json_validate_failed" in text:
+        return CallError("again", code, message)
+    if litellm_class == "ContextWindowExceededError" or _TOO_LONG.search(text):
+        return CallError("permanent", "too_long", message)
+    if litellm_class == "ContentPolicyViolationError" or _FILTERED.search(text):
+        return CallError("permanent", "content_filter", message)
+    parameter = next((name for name in _PARAMETERS if re.search(rf"\b(?:top_)?{name}\b", text)), None)
+    if _ABOUT_ROLES.search(message) and _DENIES.search(message):
+        parameter = "system"
+    if "max_completion_tokens" in text and re.search(r"\bmax_tokens\b", text) and "instead" in text:
+        parameter = "max_tokens"
+    elif limit := _TOO_MANY_TOKENS.search(text):
+        return CallError("refused", code, message, most_tokens=int(limit[1]))
+    about_format = _FORMAT_WORDS.search(text) is not None
+    return CallError("refused", code, message, parameter=parameter, about_format=about_format)
 
 
 _wire: ContextVar[_Wire] = ContextVar("wire")
@@ -278,7 +298,14 @@ async def _note(response: httpx.Response) -> None:
     try:
         if response.status_code in _REDIRECTS:
             # Following it could turn a POST into a GET, or show the texts to a server that the user did not name.
-            raise CallError("fatal", "redirect", _redirected(response))
+            try:
+                target = urlsplit(urljoin(str(response.request.url), response.headers.get("location", "")))
+            except ValueError:
+                raise CallError("fatal", "redirect", "the server sends calls on to a malformed address") from None
+            address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
+            raise CallError(
+                "fatal", "redirect", f"the server sends calls on to {address}; name that address if you trust it"
+            )
         if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
             raise CallError("again", GARBLED, "this server only streams, which is not supported")
         # In the wire only when it is whole: what breaks off in the middle is no answer
@@ -297,15 +324,6 @@ async def _note(response: httpx.Response) -> None:
     response.headers.pop("content-length", None)
     # Some servers begin with a byte order mark, which is no part of JSON.
     response.stream = httpx.ByteStream(wire.body.removeprefix(_BOM))
-
-
-def _redirected(response: httpx.Response) -> str:
-    try:
-        target = urlsplit(urljoin(str(response.request.url), response.headers.get("location", "")))
-        address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
-    except ValueError:
-        return "the server sends calls on to a malformed address"
-    return f"the server sends calls on to {address}; name that address if you trust it"
 
 
 def _unpacked(packed: bytes, most_bytes: int) -> bytes:
@@ -364,6 +382,15 @@ async def complete(
         settings = {**settings, "extra_headers": sent}
     async with _recorded(model, timeout_s) as wire:
         try:
+            # What it is sent through: a client of OpenAI's library for the providers that litellm calls by it
+            clients = _connected()
+            slot = model.model, model.api_base, model.api_key
+            if slot not in clients:
+                _, provider = _split(model.model)
+                is_sdk = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
+                if provider in _OWN_HANDLER or abilities(model.model).by_responses:
+                    is_sdk = False
+                clients[slot] = _sdk_client(model) if is_sdk else clients[None]
             response = await litellm().acompletion(
                 model=model.model,
                 messages=list(messages),
@@ -372,7 +399,7 @@ async def complete(
                 max_retries=0,
                 allowed_openai_params=["max_retries"],
                 drop_params=True,
-                client=client_of(model),
+                client=clients[slot],
                 **_key_of(model),
                 **settings,
                 **{"no-log": True},
@@ -430,23 +457,13 @@ def _key_of(model: ModelRef) -> dict[str, str]:
     arguments = {"api_base": model.api_base} if model.api_base else {}
     if model.api_key:
         arguments["api_key"] = model.api_key
-    elif model.api_base and not (model.api_base == provider_address(model.model) and _has_key(model.model)):
+    elif model.api_base:
         # The provider's key in the environment is not meant for another address; and a server of the user's own often
         # needs no key, which the client libraries do not accept.
-        arguments["api_key"] = KEYLESS
+        is_own_address = model.api_base == provider_address(model.model)
+        if not (is_own_address and litellm().validate_environment(model.model)["keys_in_environment"]):
+            arguments["api_key"] = _KEYLESS
     return arguments
-
-
-def client_of(model: ModelRef) -> Any:
-    """What litellm is to send a call through; None: litellm makes a client of its own."""
-    clients = _connected()
-    slot = model.model, model.api_base, model.api_key
-    if slot not in clients:
-        _, provider = _split(model.model)
-        of_openai = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
-        by_sdk = of_openai and provider not in _OWN_HANDLER and not abilities(model.model).by_responses
-        clients[slot] = _sdk_client(model) if by_sdk else clients[None]
-    return clients[slot]
 
 
 def _sdk_client(model: ModelRef) -> Any:
@@ -474,7 +491,7 @@ def _sdk_client(model: ModelRef) -> Any:
         )
         key = key or default_key or os.environ.get("OPENAI_API_KEY")
         address = address or default_address or os.environ.get("OPENAI_BASE_URL", "")
-    return openai.AsyncOpenAI(api_key=key or KEYLESS, base_url=address or None, **options)
+    return openai.AsyncOpenAI(api_key=key or _KEYLESS, base_url=address or None, **options)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -506,17 +523,37 @@ def _reply(answer: Mapping[str, Any], wire: _Wire) -> Reply:
         raise wire.no_completion()
     if not choice:
         raise CallError("again", GARBLED, "the server's answer has no choices")
-    kind, content = _content(message)
+
+    # What it says, without the thoughts before it
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    specific = _mapping(message.get("provider_specific_fields"))
+    thoughts = message.get("reasoning_content") or message.get("reasoning") or specific.get("reasoning")
+    if isinstance(content, str) and (thought := _THOUGHT.match(content)):
+        thoughts = thought[1]
+        content = content[thought.end() :]
+    kind: ReplyKind = "text"
+    if str(content or "").strip():
+        if thoughts and "</think>" in str(content):
+            # Another end of thoughts after the thoughts: what it ends is ambiguous, so nothing is taken away.
+            content = f"<think>{thoughts}</think>{content}"
+    elif refusal := message.get("refusal") or specific.get("refusal"):
+        kind, content = "refusal", refusal
+    elif call := message.get("tool_calls") or message.get("function_call"):
+        kind, content = "tool_call", json.dumps(call, default=str, sort_keys=True)
+    elif thoughts:
+        kind, content = "thoughts", thoughts
+
     # litellm estimates the tokens that are missing, and rounds what is no whole number.
     usage = _mapping((body if isinstance(body.get("choices"), list) else answer).get("usage"))
-    # A server may repeat the key that it was sent, and a reply is kept.
-    keys = [secret for secret in secrets_of(wire.model) if len(secret) >= _LEAST_KEY]
+    # litellm reports 0 tokens of the prompt if the server sent no usage, so 0 means unknown.
+    tokens_in = _token_count(usage.get("prompt_tokens")) or None
 
     def clean(value: object) -> str:
-        return storable(_blanked(str(value or ""), keys))
+        # A server may repeat the key that it was sent, and a reply is kept
+        return storable(_blanked(str(value or ""), wire.model, min_chars=_LEAST_KEY))
 
-    # There is no prompt without a token: litellm gives 0 where the server gave nothing.
-    tokens_in = _token_count(usage.get("prompt_tokens")) or None
     return Reply(
         text=clean(content),
         finish_reason=clean(choice.get("finish_reason") or "stop"),
@@ -527,27 +564,6 @@ def _reply(answer: Mapping[str, Any], wire: _Wire) -> Reply:
         cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         kind=kind,
     )
-
-
-def _content(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    specific = _mapping(message.get("provider_specific_fields"))
-    if isinstance(content, str) and (thought := _THOUGHT.match(content)):
-        thoughts = thought[1]
-        content = content[thought.end() :]
-    else:
-        thoughts = message.get("reasoning_content") or message.get("reasoning") or specific.get("reasoning")
-    if str(content or "").strip():
-        # Another end of thoughts after the thoughts: what it ends is ambiguous, so nothing is taken away.
-        unclear = thoughts and "</think>" in str(content)
-        return "text", f"<think>{thoughts}</think>{content}" if unclear else content
-    if refusal := message.get("refusal") or specific.get("refusal"):
-        return "refusal", refusal
-    if call := message.get("tool_calls") or message.get("function_call"):
-        return "tool_call", json.dumps(call, default=str, sort_keys=True)
-    return ("thoughts", thoughts) if thoughts else ("text", content)
 
 
 def _tokens_out(usage: Mapping[str, Any], tokens_in: int) -> int | None:
@@ -584,25 +600,6 @@ def _caused_by(error: BaseException | None, names: Iterable[str]) -> bool:
     return False
 
 
-def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallError:
-    """What a server says of the request with status 400 or 422."""
-    if "json_validate_failed" in text:
-        return CallError("again", code, message)
-    if litellm_class == "ContextWindowExceededError" or _TOO_LONG.search(text):
-        return CallError("permanent", "too_long", message)
-    if litellm_class == "ContentPolicyViolationError" or _FILTERED.search(text):
-        return CallError("permanent", "content_filter", message)
-    parameter = next((name for name in _PARAMETERS if re.search(rf"\b(?:top_)?{name}\b", text)), None)
-    if _ABOUT_ROLES.search(message) and _DENIES.search(message):
-        parameter = "system"
-    if "max_completion_tokens" in text and re.search(r"\bmax_tokens\b", text) and "instead" in text:
-        parameter = "max_tokens"
-    elif limit := _TOO_MANY_TOKENS.search(text):
-        return CallError("refused", code, message, most_tokens=int(limit[1]))
-    about_format = _FORMAT_WORDS.search(text) is not None
-    return CallError("refused", code, message, parameter=parameter, about_format=about_format)
-
-
 def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
     """Seconds that a server asks to wait, by the headers of its answer; None where it does not.
 
@@ -625,7 +622,7 @@ def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
 
 def without_secrets(text: str, model: ModelRef) -> str:
     """An error on one line and without any key or password that it may quote."""
-    text = _blanked(text, secrets_of(model))
+    text = _blanked(text, model)
     # Providers quote keys in part: sk-ab***yz.
     text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
     # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
@@ -634,15 +631,8 @@ def without_secrets(text: str, model: ModelRef) -> str:
     return " ".join(storable(text).split())[:500]
 
 
-def _blanked(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
-        text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
-    return text
-
-
-def secrets_of(model: ModelRef) -> list[str]:
-    """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
+def _blanked(text: str, model: ModelRef, min_chars: int = 1) -> str:
+    """A text without the key of a model, and the keys, tokens and secrets in the environment."""
     endings = ("_API_KEY", "_TOKEN", "_SECRET")
     secrets = [
         value.strip() for name, value in os.environ.items() if name.endswith(endings) and len(value.strip()) >= 8
@@ -650,7 +640,11 @@ def secrets_of(model: ModelRef) -> list[str]:
     # A word in the environment may stand in any message; what was given as the key is one, however short.
     if model.api_key:
         secrets.append(model.api_key)
-    return sorted(secrets, key=len, reverse=True)
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= min_chars:
+            # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
+            text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
+    return text
 
 
 Prices = tuple[float, float, float]
@@ -796,15 +790,12 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
 
 def missing_key(model: ModelRef) -> str | None:
     """The environment variable that the provider needs and that is not set; None if the model can be asked."""
-    if model.api_key or model.api_base or _has_key(model.model):
+    if model.api_key or model.api_base:
         return None
-    return " or ".join(litellm().validate_environment(model.model)["missing_keys"])
+    environment = litellm().validate_environment(model.model)
+    return None if environment["keys_in_environment"] else " or ".join(environment["missing_keys"])
 
 
 def count_tokens(model: ModelRef, text: str) -> int:
     """How many tokens a text is, by the tokenizer that litellm has for the model, or a general one."""
     return len(litellm().encode(model=model.model, text=text))
-
-
-def _has_key(model: str) -> bool:
-    return bool(litellm().validate_environment(model)["keys_in_environment"])

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.key_shapes import KEY_SHAPE, holds_key
+from answerkey.metrics_core.llm.model import KEY_SHAPE, holds_key
 from answerkey.metrics_core.validation import NO_OPTION
 
 

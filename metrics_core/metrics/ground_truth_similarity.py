@@ -21,9 +21,8 @@ from answerkey.metrics_core.judges.facts import (
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer, generated, shipped
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
+from answerkey.metrics_core.llm.cost import Bill, ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request

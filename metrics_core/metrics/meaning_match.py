@@ -13,8 +13,8 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer, generated, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
 from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH, SPREAD, MatchVerdict
-from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.cost import Bill
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, number_of, read_object, read_score, reason_of
 from answerkey.metrics_core.llm.request import Request

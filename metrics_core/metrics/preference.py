@@ -14,8 +14,8 @@ from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, load_prompt, one_of
 from answerkey.metrics_core.judges.votes import ORDER_DECIDED, SHOWN_FIRST, SHOWN_SECOND, SPREAD
-from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.cost import Bill
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import read_object, reason_of
 from answerkey.metrics_core.llm.request import Request

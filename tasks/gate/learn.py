@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import estimate_cost
+from answerkey.metrics_core.judges.check import estimate_cost
 from answerkey.metrics_core.judges.learning import LabelledSample, Learned
 from answerkey.metrics_core.judges.learning import learn as choose
 from answerkey.metrics_core.judges.options import JudgeOptions

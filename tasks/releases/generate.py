@@ -19,8 +19,7 @@ from typing import Any, TextIO
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, CallLimits
-from answerkey.metrics_core.llm.budget import REFUSAL
-from answerkey.metrics_core.llm.cost import Cost
+from answerkey.metrics_core.llm.cost import REFUSAL, Cost
 from answerkey.metrics_core.llm.generate import Answer, Prompting, estimate_cost, left_out
 from answerkey.metrics_core.llm.generate import generate as ask
 from answerkey.metrics_core.llm.model import ModelRef

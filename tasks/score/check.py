@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from answerkey.metrics_core.judges.check import asks_anything, without_calls
+from answerkey.metrics_core.judges.check import asks_anything, estimate_cost, without_calls
 from answerkey.metrics_core.judges.check import check_judges as check_judges_of
-from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.sample import Sample

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey import Sample
-from answerkey.metrics_core.judges.check import N_AGAIN, asked_before, failed_group, groups_of
-from answerkey.metrics_core.judges.estimate import estimate_cost
+from answerkey.metrics_core.judges.check import N_AGAIN, asked_before, estimate_cost, failed_group, groups_of
 from answerkey.metrics_core.judges.known_answer import ORDER, generated, shipped
 from answerkey.metrics_core.metric import identical_reference
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity

@@ -6,8 +6,7 @@ import pytest
 
 from answerkey import Sample
 from answerkey.metrics_core.judges.cascade import trial_of
-from answerkey.metrics_core.judges.check import checked
-from answerkey.metrics_core.judges.estimate import estimate_cost
+from answerkey.metrics_core.judges.check import checked, estimate_cost
 from answerkey.metrics_core.judges.rubric import metric_of, read_rubric
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity

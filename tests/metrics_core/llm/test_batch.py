@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.judges.estimate import estimate_cost
+from answerkey.metrics_core.judges.check import estimate_cost
 from answerkey.metrics_core.llm.ledger import COLUMNS, open_ledger
 from answerkey.metrics_core.measurement import Skipped
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity

@@ -13,7 +13,7 @@ import pytest
 from answerkey import Sample
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.budget import Bill, most_tokens
+from answerkey.metrics_core.llm.cost import Bill, most_tokens
 from answerkey.metrics_core.llm.ledger import Spent, open_ledger
 from answerkey.metrics_core.llm.provider import abilities, litellm
 from answerkey.metrics_core.llm.request import CallFailed, Request
