@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -190,11 +191,14 @@ def _run_here(arguments, changes):
 def bare_cli(request):
     """The command line without a server; its exit code is checked where one is named.
 
-    It has a process of its own where the environment is changed by what is read while that starts.
+    It has a process of its own where the environment is changed by what is read while that starts. An evaluation draws
+    the page of the run, which takes as long as all else, only where it is wanted.
     """
 
-    def run(*arguments, code=None, **changes):
+    def run(*arguments, code=None, page=False, **changes):
         arguments = [*map(str, arguments)]
+        if arguments[0] == "evaluate" and not page:
+            arguments.append("--no-page")
         environment = {**os.environ, **changes}
         if all(name.startswith(READ_LATER) for name in changes):
             done = _run_here(arguments, changes)
@@ -230,17 +234,10 @@ def _commands_use_the_home(request, monkeypatch):
 
 @pytest.fixture
 def cli(request, bare_cli):
-    """The command line, on the running server where a test has anything to do with it, and without one elsewhere.
-
-    Without the page of the run, which takes seconds, unless wanted.
-    """
-    on = {"PREFECT_API_URL": request.getfixturevalue("server")} if "server" in request.fixturenames else {}
-
-    def run(*arguments, page=False, **changes):
-        bare = ["--no-page"] if arguments[0] == "evaluate" and not page else []
-        return bare_cli(*arguments, *bare, **on, **changes)
-
-    return run
+    """The command line, on the running server where a test has anything to do with it, and without one elsewhere."""
+    if "server" not in request.fixturenames:
+        return bare_cli
+    return partial(bare_cli, PREFECT_API_URL=request.getfixturevalue("server"))
 
 
 @pytest.fixture

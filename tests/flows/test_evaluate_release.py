@@ -65,7 +65,7 @@ def _compared(cli, answers, home):
     """What stands in the terminal: both of exactly two releases compared, unless one says not to, or there are more."""
     compared = "SELECT old_report, new_report FROM comparisons GROUP BY ALL ORDER BY ALL"
     assert query(home, compared) == [("faq/old/v1", "faq/new/v1")]
-    again = ("evaluate", answers, "--metrics", "exact_match", "--no-page", "--quiet")
+    again = ("evaluate", answers, "--metrics", "exact_match", "--quiet")
     printed = cli(*again, code=0).stdout
     assert printed.startswith(
         "old comes first, so it is taken as the old release (the other way round: --baseline new)."
@@ -274,7 +274,7 @@ def answers(file, **bad):
 def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, home):
     bad, why = {"q8": "502 Bad Gateway", "q9": "Error: 429 Too Many Requests"}, "2 quarantined (error_page)"
     home = ["--home", home]
-    metric = ["--metrics", "exact_match", "--no-page"]
+    metric = ["--metrics", "exact_match"]
     file = answers(tmp_path / "faq.jsonl", **bad)
     done = bare_cli("evaluate", file, "--release", "new", "--slice", "part", "--json", *metric, *home, code=0)
     [report] = json.loads(done.stdout)
@@ -301,7 +301,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
 @pytest.mark.nightly
 def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path, home):
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
-    options = ("--release", "a", "--metrics", "exact_match", "--no-page")
+    options = ("--release", "a", "--metrics", "exact_match")
     done = bare_cli("evaluate", file, *options, code=0)
     assert "exact_match: 1 of 10 not scored: 1 quarantined (length_answer)" in done.stdout
     with duckdb.connect(str(tmp_path / "home/snapshot.duckdb"), read_only=True) as warehouse:

@@ -213,7 +213,7 @@ def test_a_judge_that_cannot_be_reached_stops_the_run_unless_nothing_is_to_be_as
     file = tmp_path / "faq.csv"
     file.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\nq2,a,Where?,Paris,Paris\n")
     with JudgeServer(agreeable) as judge:
-        asked = ("evaluate", file, "--metrics", "contains,meaning_match", *UNTESTED, "--no-page")
+        asked = ("evaluate", file, "--metrics", "contains,meaning_match", *UNTESTED)
         named = ("--judge", f"openai/x@{judge.url}")
         nobody = bare_cli(*asked, "--judge", "openai/x@http://127.0.0.1:9/v1", code=2)
         bare_cli(*asked, *named, code=0)
@@ -241,7 +241,7 @@ def test_other_commands_read_and_commit_while_a_slow_judge_works(bare_cli, tmp_p
         with subprocess.Popen(command("evaluate", slow, *asked), stdout=subprocess.DEVNULL) as running:
             try:
                 wait_until(lambda: running.poll() is not None or judge.held, "the question to the judge")
-                bare_cli("evaluate", other, "--metrics", "exact_match", "--no-page", code=0)
+                bare_cli("evaluate", other, "--metrics", "exact_match", code=0)
                 listed = bare_cli("report", "other/b/v1", code=0)
                 assert (judge.answered, running.poll()) == (0, None)
             finally:
@@ -259,7 +259,7 @@ def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(ba
     with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
         done = bare_cli(
             "evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}",
-            "--no-page", ANSWERKEY_JUDGE_KEY="none",
+            ANSWERKEY_JUDGE_KEY="none",
         )  # fmt: skip
     assert done.returncode == 4, done.stderr
     assert [line for line in done.stderr.splitlines() if line.startswith("answerkey:")] == [
@@ -281,15 +281,7 @@ def test_a_judge_that_fails_its_check_is_asked_about_no_row_and_the_dry_run_coun
         )
     )
     with JudgeServer(agreeable) as judge:
-        asked = (
-            "evaluate",
-            file,
-            "--metrics",
-            "contains,meaning_match",
-            "--judge",
-            f"openai/x@{judge.url}",
-            "--no-page",
-        )
+        asked = ("evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}")
         [foreseen] = json.loads(bare_cli(*asked, "--dry-run", "--json", code=0).stdout)
         assert (foreseen["calls"], foreseen["checks"], judge.n_requests) == (12 + 40, 40, 0)
         stopped = bare_cli(*asked, ANSWERKEY_JUDGE_KEY="none")

@@ -173,35 +173,37 @@ def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_pa
 
 def test_a_judge_that_changed_under_its_name_between_two_releases_is_no_pass(bare_cli, tmp_path, home):
     samples = [Sample(row["id"], "", row["references"], row["question"]) for row in rows("any", right=N)]
-    known = MeaningMatch().known_answers(samples)
-    right = {(one.sample.question, one.sample.answer): one.least == 1.0 for one in known}
+    questions = MeaningMatch().known_answers(samples)
+    is_right = {(question.sample.question, question.sample.answer): question.least == 1.0 for question in questions}
 
     def judge(wrong_on, brain):
         """As often wrong on the questions of the check as is tolerated, each time on others."""
 
         def of_body(body):
             data = data_of(body)
-            asked = data["question"], data["answer"]
-            return verdict(match=right[asked] != (asked[1] in wrong_on)) if asked in right else brain(body)
+            pair = data["question"], data["answer"]
+            if pair not in is_right:
+                return brain(body)
+            return verdict(match=is_right[pair] != (data["answer"] in wrong_on))
 
         return of_body
 
     def evaluate(release, ending="", **kinds):
         answers = [row | {"answer": f"{row['answer']}{ending}"} for row in rows(release, **kinds)]
         file = jsonl(tmp_path / f"{release}.jsonl", answers)
-        asked = ("--judge", f"openai/a@{server.url}", "--dataset", "d", "--metrics", "meaning_match")
-        return words(bare_cli("evaluate", file, *asked, code=0))
+        options = ("--judge", f"openai/a@{server.url}", "--dataset", "d", "--metrics", "meaning_match")
+        return words(bare_cli("evaluate", file, *options, code=0))
 
     def gated(old, new):
         result = bare_cli("gate", old, new, "--primary", FIELD, "--margin", "0.03")
         return result.stdout.split()[0], words(result)
 
-    said = "another model may answer under its name"
+    another_model = "another model may answer under its name"
     changed = "a judge changed under its name, and some of the scores are from before and some from after"
     with JudgeServer(judge((), strict)) as server:
-        assert said not in evaluate("fa", right=75)
-        server.brain = judge([one.sample.answer for one in known[:16:4]], lenient)
-        assert said in evaluate("fb", right=50, sure=25)
+        assert another_model not in evaluate("fa", right=75)
+        server.brain = judge([question.sample.answer for question in questions[:16:4]], lenient)
+        assert another_model in evaluate("fb", right=50, sure=25)
         outcome, text = gated("fa", "fb")
         assert (outcome, changed in text) == ("INCOMPLETE", True), text
         assert changed in words(bare_cli("compare", "fa", "fb"))

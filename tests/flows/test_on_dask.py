@@ -62,7 +62,7 @@ def test_a_worker_that_is_killed_loses_no_row_and_scores_are_those_of_one_machin
     file = jsonl(tmp_path / "answers.jsonl", ROWS)
     held = tmp_path / "held"
     monkeypatch.setenv("HELD", str(held))
-    bare_cli("evaluate", file, "--metrics", METRICS, "--home", tmp_path / "here", "--no-page", code=0)
+    bare_cli("evaluate", file, "--metrics", METRICS, "--home", tmp_path / "here", code=0)
     at_work = held.with_suffix(".pid")
     at_work.write_text("")
     held.touch()

@@ -28,7 +28,7 @@ def brain(body):
     return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
-def answers(folder, retrieved=False):
+def answers(folder, n=N, retrieved=False):
     """Two releases: the new one is rude to half of the people. With what was retrieved, and then without references."""
     rows = [
         {
@@ -38,7 +38,7 @@ def answers(folder, retrieved=False):
         }
         | ({"retrieved_contexts": [f"{release} found {i}"]} if retrieved else {"reference": f"at {i}"})
         for release in ("old", "new")
-        for i in range(N)
+        for i in range(n)
     ]  # fmt: skip
     return jsonl(folder / "faq.jsonl", rows)
 
@@ -79,7 +79,7 @@ def test_a_report_is_made_again_and_shown_by_the_rubric_that_it_was_made_with(ba
     rubric.write_text(RUBRIC)
     spec, judge = f"kind={rubric}(blank_answer='undefined')", ("--judge", "openai/m", *UNTESTED)
     with JudgeServer(brain) as server:
-        bare_cli("evaluate", answers(tmp_path), "--metrics", spec, *judge, "--judge-base", server.url, code=0)
+        bare_cli("evaluate", answers(tmp_path, n=8), "--metrics", spec, *judge, "--judge-base", server.url, code=0)
         # What is there now is another rubric, and then none.
         rubric.write_text(RUBRIC.replace("The answer is polite.", "The answer is rude."))
         shown = bare_cli("judge", "7", "--release", "new", code=0)
@@ -96,7 +96,7 @@ def test_a_report_is_made_again_and_shown_by_the_rubric_that_it_was_made_with(ba
 def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path, home):
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(
-            "evaluate", answers(tmp_path, retrieved=True), "--metrics", "faithfulness", "--judge", "openai/m",
+            "evaluate", answers(tmp_path, n=8, retrieved=True), "--metrics", "faithfulness", "--judge", "openai/m",
             "--judge-base", server.url, *UNTESTED,
         )  # fmt: skip
         sent = {data_of(request.body)["context"][0] for request in server.requests}
@@ -105,7 +105,7 @@ def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path, home):
             "--judge-base", server.url,
         )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert sent == {f"{release} found {i}" for release in ("old", "new") for i in range(N)}
+    assert sent == {f"{release} found {i}" for release in ("old", "new") for i in range(8)}
     assert query(home, "SELECT context FROM answers WHERE release = 'new' AND sample_id = '7'") == [(["new found 7"],)]
     assert query(home, 'SELECT DISTINCT len("references") FROM samples') == [(0,)]
     assert query(home, "SELECT count(*) FROM validations WHERE rule = 'references_present'") == [(0,)]

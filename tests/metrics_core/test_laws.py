@@ -70,7 +70,7 @@ def each(value):
 
 
 in_every_script = pytest.mark.parametrize("script", SCRIPTS)
-some = settings(max_examples=25)
+some = settings(max_examples=15)
 
 
 @in_every_script
@@ -83,7 +83,7 @@ def test_a_text_against_itself_scores_one(script, data):
     assert all_scores(text, [*others, text]) == each(1.0)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_the_order_of_rows_changes_no_value(data):
     rows = st.one_of([cases(letter) for letter in SCRIPTS.values()])

@@ -317,7 +317,7 @@ def test_data_docs_that_cannot_be_written_are_one_line(bare_cli, answers, tmp_pa
     there = tmp_path / "home" / "pages" / "_data-docs" / "validations"
     there.parent.mkdir(parents=True)
     there.write_text("a file where the pages should be")
-    found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", tmp_path / "home")
+    found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", tmp_path / "home", page=True)
     assert (found.returncode, "Traceback" in found.stderr) == (0, False), found.stderr
     [line] = [line for line in found.stderr.splitlines() if "Data Docs" in line]
     assert line == (
@@ -353,7 +353,7 @@ def test_a_file_that_may_not_be_read(answers, home, unprivileged):
 @pytest.mark.nightly
 def test_a_home_that_may_only_be_read_is_reported_on(bare_cli, answers, tmp_path, unprivileged):
     home = tmp_path / "theirs"
-    bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page", code=0)
+    bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, code=0)
     files = [home, *home.rglob("*")]
     for file in files:
         file.chmod(file.stat().st_mode & ~0o222)

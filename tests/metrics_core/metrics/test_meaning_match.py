@@ -222,14 +222,14 @@ def finds_it(body):
 def test_neither_the_order_of_references_nor_that_of_rows_changes_a_value(judge_server):
     server = judge_server(finds_it)
     answers = {"in Bern": "Bern", "in Basel": None, "in Genf": "Genf"}
-    for order in itertools.permutations(["Bern", "", "Genf", "Bonn"]):
-        for rows in (list(answers), list(answers)[::-1]):
-            found = judged(server, *[Sample(text, text, order, "Where?") for text in rows])
-            assert [one.sample_id for one in found] == rows
-            for one in found:
-                city = answers[one.sample_id]
-                assert one.values == {"match": float(city is not None)}
-                assert one.details["reference"] == (order.index(city) if city else None)
+    for order in itertools.permutations(["Bern", "", "Genf"]):
+        rows = list(answers) if order[0] else list(answers)[::-1]
+        measurements = judged(server, *[Sample(text, text, order, "Where?") for text in rows])
+        assert [measurement.sample_id for measurement in measurements] == rows
+        for measurement in measurements:
+            city = answers[measurement.sample_id]
+            assert measurement.values == {"match": float(city is not None)}
+            assert measurement.details["reference"] == (order.index(city) if city else None)
 
 
 def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
@@ -321,16 +321,16 @@ def decided_by(found):
 def test_what_the_matcher_is_sure_of_is_decided_after_a_trial_in_which_the_judge_agrees(judge_server, caplog):
     server = judge_server(lambda body: says("mismatch") if "Seine" in data_of(body)["answer"] else ALIAS)
     with caplog.at_level(logging.INFO, "answerkey"):
-        found = cascaded(server, SURE + UNSURE[:20])
-    tried = len(trial_of(SURE, 0.05).drawn)
-    assert decided_by(found) == {"offline": 400 - tried, SAME: tried, "judge": 20}
-    assert server.n_requests == tried + 20
-    assert [one.values["match"] for one in found] == [1.0] * 400 + [0.0] * 20
-    sure = next(one for one in found if one.details["decided_by"] == "offline")
+        measurements = cascaded(server, SURE + UNSURE[:5], cascade=0.1)
+    n_tried = len(trial_of(SURE, 0.1).drawn)
+    assert decided_by(measurements) == {"offline": 400 - n_tried, SAME: n_tried, "judge": 5}
+    assert server.n_requests == n_tried + 5
+    assert [measurement.values["match"] for measurement in measurements] == [1.0] * 400 + [0.0] * 5
+    sure = next(one for one in measurements if one.details["decided_by"] == "offline")
     assert (sure.requests, sure.details["rule"]) == ((), "stated")
     assert (
-        f"meaning_match: the cascade decides {400 - tried} answers: on 0 of the {tried} that were tried, the judge "
-        "says otherwise than the offline judge (0.05 of its verdicts may be wrong)"
+        f"meaning_match: the cascade decides {400 - n_tried} answers: on 0 of the {n_tried} that were tried, the judge "
+        "says otherwise than the offline judge (0.1 of its verdicts may be wrong)"
     ) in caplog.messages
 
 
@@ -354,10 +354,13 @@ def test_where_there_is_nothing_to_try_the_judge_is_asked(judge_server, caplog):
 
 def test_a_trial_is_paid_once_however_many_shards_there_are(judge_server, tmp_path):
     server = judge_server(lambda _: ALIAS)
-    metric = options(server, cascade=0.05, ledger=str(tmp_path)).metric(MeaningMatch).with_trial(SURE)
-    found = [one for at in range(0, 400, 100) for one in metric.measure(SURE[at : at + 100])]
-    assert decided_by(found) == {"offline": 264, SAME: 136}
-    assert server.n_requests == 136
+    metric = options(server, cascade=0.2, ledger=str(tmp_path)).metric(MeaningMatch).with_trial(SURE)
+
+    shards = [metric.measure(SURE[at : at + 100]) for at in range(0, 400, 100)]
+
+    n_tried = len(trial_of(SURE, 0.2).drawn)
+    assert decided_by(itertools.chain(*shards)) == {"offline": 400 - n_tried, SAME: n_tried}
+    assert server.n_requests == n_tried > 10
 
 
 @pytest.mark.nightly

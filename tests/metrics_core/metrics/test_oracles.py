@@ -18,7 +18,7 @@ from answerkey.metrics_core.metrics.bleu import bleu_tokens, corpus_bleu
 from answerkey.metrics_core.text import normalise, words
 from tests.metrics_core.metrics_help import read_jsonl, scored
 
-many = settings(max_examples=100)
+many = settings(max_examples=50)
 
 
 def exactly(expected):
@@ -163,7 +163,7 @@ def test_what_bleu_counts(text, tokens):
     assert bleu_tokens(normalise(text)) == tokens
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.lists(st.sampled_from([*"ab19.,-&;'\" <>$%/é", "&amp;", "&lt", "<skipped>", "-\n"]) | PRINTABLE).map("".join))
 def test_the_short_way_to_13a_tokens_ends_where_sacrebleus_does(text):
     normalised = normalise(text)

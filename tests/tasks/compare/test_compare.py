@@ -309,21 +309,21 @@ def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(home):
     """60 of 400 answers fixed; of 60 others the new release gives the same wrong answers, or none at all."""
     old = [answer(i, "yes" if i < 200 else "no") for i in range(400)]
     fixed = [answer(i, "yes" if i < 260 else "no") for i in range(400)]
-    ids = releases(home, {"fixed": fixed, "old": old})[::-1]
-    ids.append(release(home, "some", fixed[10:]))
-    ids.append(release(home, "many", [row for i, row in enumerate(fixed) if not 100 <= i < 155]))
-    rows = {new: row_of(compare(home, ids[0], new), "exact_match.match") for new in ids[1:]}
-    found = {new.split("/")[1]: (row.finding, row.n_unanswered) for new, row in rows.items()}
-    assert found == {"fixed": ("better", 0), "some": ("better", 10), "many": ("not shown to differ", 55)}
-    hidden = rows[ids[3]]
+    left_out = {"some": fixed[10:], "many": fixed[:100] + fixed[155:]}
+    releases(home, {"old": old, "fixed": fixed, **left_out})
+    pairs = {name: compare(home, "d/old/v1", f"d/{name}/v1") for name in ("fixed", *left_out)}
+    rows = {name: row_of(pair, "exact_match.match") for name, pair in pairs.items()}
+    findings = {name: (row.finding, row.n_unanswered) for name, row in rows.items()}
+    assert findings == {"fixed": ("better", 0), "some": ("better", 10), "many": ("not shown to differ", 55)}
+    hidden = rows["many"]
     assert hidden.low > 0.1 and hidden.low_with_unanswered < 0
     # Nor is it in the table, from which `evaluate --baseline` prints it.
-    [stored] = stored_comparisons(home, [ids[3]])
+    [stored] = stored_comparisons(home, ["d/many/v1"])
     assert row_of(stored, "exact_match.match") == hidden
     assert query(home, "SELECT finding, n_unanswered FROM comparisons WHERE new_report = 'd/many/v1'") == [
         ("not shown to differ", 55)
     ]
-    [warning] = [one for one in compare(home, ids[0], ids[3]).warnings if "not called better" in one]
+    [warning] = [warning for warning in pairs["many"].warnings if "not called better" in warning]
     assert warning.startswith(
         "exact_match.match is not called better: many did not answer 55 samples that have a score"
     )

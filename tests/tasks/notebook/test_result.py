@@ -44,6 +44,18 @@ def results():
     return evaluate(OLD, METRICS), evaluate(NEW, METRICS)
 
 
+@pytest.fixture(scope="module")
+def releases():
+    """Both releases of one frame."""
+    return evaluate(both(), METRICS)
+
+
+@pytest.fixture(scope="module")
+def undefined():
+    """Nine right answers but for a blank one, which has no score."""
+    return evaluate(frame(lambda _: True, 9), METRICS, blank_answer="undefined")
+
+
 def both(**columns):
     """Both releases in one frame, with a human label for each answer. Row 39 is missing in the new release."""
     rows = pd.concat([OLD.assign(model="old"), NEW.assign(model="new").iloc[:-1]], ignore_index=True)
@@ -74,22 +86,19 @@ def test_numbers_and_verdicts_are_those_of_the_command_line(tmp_path):
         assert results.gate(**policy).rules == gate(home, "old", "new", parse_policy(policy, "policy")).verdict.rules
 
 
-def test_a_frame_with_releases_gives_the_result_of_each():
-    results = evaluate(both(), METRICS)
-    assert list(results) == ["old", "new"]
-    assert [len(one.samples) for one in results.values()] == [N, N - 1]
-    assert list(results["new"].scores("exact_match.match"))[:3] == [1.0, 0.0, 1.0]
-    compared = results.compare("new", "old")
-    assert compared == results.compare() == results["new"].compare(results["old"])
-    assert (compared.old, compared.new, compared.n_common) == ("old", "new", N - 1)
-    assert "old → new: 39 samples in both" in compared.to_html()
-    assert (
-        compared.to_markdown()
-        .splitlines()[4]
-        .startswith("| exact\\_match.match    | 0.333 | 0.667 | +0.333 \\[+0.165, ")
-    )
-    assert [one.strip() for one in str(results).splitlines()[2].split("|")] == ["", "", "old", "new", ""]
-    assert [line.split("|")[1].strip() for line in str(results).splitlines()[4:6]] == [
+def test_a_frame_with_releases_gives_the_result_of_each(releases):
+    assert list(releases) == ["old", "new"]
+    assert [len(result.samples) for result in releases.values()] == [N, N - 1]
+    assert list(releases["new"].scores("exact_match.match"))[:3] == [1.0, 0.0, 1.0]
+    comparison = releases.compare("new", "old")
+    assert comparison == releases.compare() == releases["new"].compare(releases["old"])
+    assert (comparison.old, comparison.new, comparison.n_common) == ("old", "new", N - 1)
+    assert "old → new: 39 samples in both" in comparison.to_html()
+    headline = comparison.to_markdown().splitlines()[4]
+    assert headline.startswith("| exact\\_match.match    | 0.333 | 0.667 | +0.333 \\[+0.165, ")
+    lines = str(releases).splitlines()
+    assert [cell.strip() for cell in lines[2].split("|")] == ["", "", "old", "new", ""]
+    assert [line.split("|")[1].strip() for line in lines[4:6]] == [
         "exact_match.match", "token_overlap.recall",
     ]  # fmt: skip
 
@@ -101,16 +110,15 @@ def test_a_frame_with_one_release_gives_its_result_by_name():
         results.compare()
 
 
-def test_the_gate_names_its_reasons():
-    results = evaluate(both(), METRICS)
-    verdict = results.gate(margin=0.02)
+def test_the_gate_names_its_reasons(releases):
+    verdict = releases.gate(margin=0.02)
     assert (verdict.outcome, verdict.basis) == ("PASS", "text")
     assert verdict.sentence.startswith("new may ship in place of old")
     assert [rule.rule for rule in verdict.rules] == ["exact_match.match >= -0.02", "coverage >= 0.95"]
     assert ">PASS</td>" in verdict.to_html()
     assert "| coverage &gt;= 0.95" not in verdict.to_markdown()
-    assert results.gate("old", "new", margin=0.02).outcome == "FAIL"
-    sliced = results.gate(margin=0.02, rules=["exact_match.match[lang=en] >= -0.1", "kappa exact_match.match >= 0.6"])
+    assert releases.gate("old", "new", margin=0.02).outcome == "FAIL"
+    sliced = releases.gate(margin=0.02, rules=["exact_match.match[lang=en] >= -0.1", "kappa exact_match.match >= 0.6"])
     assert sliced.outcome == "INCOMPLETE"
     assert "the two reports have no slice lang=en in common" in sliced.rules[1].sentence
 
@@ -157,25 +165,24 @@ def test_a_metric_that_fails_everywhere_says_so():
     assert result.summary().loc["length.score", "scored"] == 0
 
 
-def test_a_row_for_each_sample(results):
-    made = results[1].to_pandas()
-    assert list(made.columns[:5]) == ["id", "question", "answer", "references", "exact_match.match"]
-    assert made.shape[0] == N
-    assert made["exact_match.match"].mean() == pytest.approx(results[1].summary().loc["exact_match.match", "mean"])
-    assert list(made["references"][3]) == ["City 3"]
-    assert made.loc[7, ["exact_match.match", "exact_match.status"]].tolist() == [0.0, "scored"]
-    assert pd.isna(made["answer"][7])
-    undefined = evaluate(frame(lambda _: True, 9), METRICS, blank_answer="undefined").to_pandas()
-    assert np.isnan(undefined["exact_match.match"][7])
-    assert undefined["exact_match.reason"][7] == "blank answer"
+def test_a_row_for_each_sample(results, undefined):
+    table = results[1].to_pandas()
+    assert list(table.columns[:5]) == ["id", "question", "answer", "references", "exact_match.match"]
+    assert table.shape[0] == N
+    assert table["exact_match.match"].mean() == pytest.approx(results[1].summary().loc["exact_match.match", "mean"])
+    assert list(table["references"][3]) == ["City 3"]
+    assert table.loc[7, ["exact_match.match", "exact_match.status"]].tolist() == [0.0, "scored"]
+    assert pd.isna(table["answer"][7])
+    without_score = undefined.to_pandas()
+    assert np.isnan(without_score["exact_match.match"][7])
+    assert without_score["exact_match.reason"][7] == "blank answer"
 
 
-def test_the_worst_come_first_and_nothing_without_a_number(results):
+def test_the_worst_come_first_and_nothing_without_a_number(results, undefined):
     worst = results[1].worst(3)
     assert list(worst["id"]) == ["q1", "q4", "q7"]
     assert list(worst["exact_match.match"]) == [0.0, 0.0, 0.0]
     assert len(results[1].worst(10_000, "token_overlap.f1")) == N
-    undefined = evaluate(frame(lambda _: True, 9), METRICS, blank_answer="undefined")
     assert "q7" not in set(undefined.worst(9)["id"])
 
 
@@ -294,15 +301,16 @@ def test_it_is_a_list_and_goes_to_other_processes(results):
         (lambda one: evaluate([], []).worst(), "this result has no metrics"),
         (lambda one: one.gate(one, margin=-1), "gate: margin: '-1' cannot be used; write the largest loss"),
         (lambda one: one.gate(one, margin=0.1, primary="exact_match.mach"), "exact_match.mach: neither report has"),
-        (
-            lambda one: evaluate(both(), METRICS).compare("nwe", "old"),
-            "no release 'nwe'; there are old, new; did you mean new",
-        ),
     ],
 )
 def test_usual_mistakes(results, mistake, message):
     with pytest.raises(UserError, match=message):
         mistake(results[0])
+
+
+def test_a_release_of_another_name_is_refused(releases):
+    with pytest.raises(UserError, match="no release 'nwe'; there are old, new; did you mean new"):
+        releases.compare("nwe", "old")
 
 
 # What may be said about a difference.

@@ -1,6 +1,7 @@
 """All pages of a home and its overview: read from the snapshot, the newest first, and nothing is written."""
 
 import re
+import shutil
 
 import pytest
 
@@ -11,9 +12,14 @@ from tests.tasks.publish.site_help import HOSTILE, NEW, decide, made_home
 from tests.tasks.staging_help import query
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return made_home(tmp_path_factory.mktemp("site"))
+
+
 @pytest.fixture
-def home(tmp_path):
-    return made_home(tmp_path)
+def home(original, tmp_path):
+    return Home(shutil.copytree(original.local, tmp_path / "home"))
 
 
 def files(home):

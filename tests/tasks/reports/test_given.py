@@ -97,28 +97,31 @@ def answers(latencies, scores):
     ]
 
 
-@pytest.fixture
-def timed(home, tmp_path):
-    """Two releases with 60 answers each: the new one takes .1 s longer, and its old score is the same."""
-    rows = answers(
-        {"old": [400 + n for n in range(60)], "new": [500 + n for n in range(60)]},
-        {name: [4 + n % 2 for n in range(60)] for name in ("old", "new")},
-    )
-    source = Source(jsonl(tmp_path / "a.jsonl", rows), dataset="d", paths={"scores": "latency_ms\nOld score"})
-    run(home, source, ["exact_match"])
-    return home
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory):
+    """Two releases with 60 answers each: the new one takes .1 s longer, and its old score is the same.
+
+    And two with 20 answers, of which `slow` takes .5 s longer than `few`.
+    """
+    folder = tmp_path_factory.mktemp("timed")
+    latencies = {name: [start + n for n in range(60)] for name, start in (("old", 400), ("new", 500))}
+    latencies |= {name: [start + n for n in range(20)] for name, start in (("few", 400), ("slow", 900))}
+    rows = answers(latencies, {name: [4 + n % 2 for n in range(60)][: len(ms)] for name, ms in latencies.items()})
+    source = Source(jsonl(folder / "a.jsonl", rows), dataset="d", paths={"scores": "latency_ms\nOld score"})
+    run(folder, source, ["exact_match"])
+    return folder
 
 
-def decided(home, *rules, primary="exact_match.match"):
+def decided(home, *rules, primary="exact_match.match", pair=("old", "new")):
     policy = parse_policy({"primary": primary, "margin": 0.1, "rules": list(rules)}, "x")
-    return gate(at(home), "old", "new", policy).verdict
+    return gate(at(home), *pair, policy).verdict
 
 
 def test_latency_is_compared_and_gated(timed):
-    row = next(one for one in compare(at(timed), "d/old/v1", "d/new/v1").overall if one.name == "latency.seconds")
+    row = compare(at(timed), "d/old/v1", "d/new/v1").row("latency.seconds")
     assert (round(row.old, 4), round(row.new, 4), row.finding) == (0.4295, 0.5295, "worse")
-    [(kept,)] = query(timed, "SELECT finding FROM comparisons WHERE metric = 'latency' AND slice = 'all'")
-    assert kept == "worse"
+    finding = "SELECT finding FROM comparisons WHERE metric = 'latency' AND slice = 'all' AND new_report = 'd/new/v1'"
+    assert query(timed, finding) == [("worse",)]
     rules = {}
     for bound in (
         ("level latency.seconds <= 2", "latency.seconds <= 0.5", "level given.old_score >= 4"),
@@ -209,15 +212,12 @@ def test_a_ceiling_of_what_should_be_high_is_refused_before_anything_is_scored()
     assert said == "policy: exact_match.match <= 0.1: more of exact_match.match is better; write it as a rule with >="
 
 
-def test_few_samples_say_little_of_a_mean_of_seconds(home, tmp_path):
-    rows = answers(
-        {"old": [400 + n for n in range(20)], "new": [900 + n for n in range(20)]}, {"old": [1] * 20, "new": [1] * 20}
-    )
-    run(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="d"), ["exact_match"])
-    said = (
+def test_few_samples_say_little_of_a_mean_of_seconds(timed):
+    warning = (
         "latency.seconds has no highest value, and 20 samples show few of its large ones: its interval may be too "
         "narrow"
     )
-    assert said in compare(at(home), "d/old/v1", "d/new/v1").warnings
-    assert said in decided(home, "latency.seconds <= 0.9").notes
-    assert said not in decided(home, "median latency.seconds <= 2").notes
+    pair = ("few", "slow")
+    assert warning in compare(at(timed), "d/few/v1", "d/slow/v1").warnings
+    assert warning in decided(timed, "latency.seconds <= 0.9", pair=pair).notes
+    assert warning not in decided(timed, "median latency.seconds <= 2", pair=pair).notes

@@ -6,7 +6,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
 from answerkey.tasks.reports.report import read_reports
-from tests.tasks.comparing_help import answer, release
+from tests.tasks.comparing_help import answer, release, releases
 
 
 def reports(home, *names):
@@ -36,8 +36,7 @@ def test_the_default_run_has_four_headlines_and_the_match_decides(home):
 
 
 def test_labels_decide_where_at_least_half_of_the_answers_have_one(home):
-    for name, labelled in (("half", 2), ("few", 1)):
-        release(home, name, rows(labelled=labelled), ("exact_match", "meaning_match"))
+    releases(home, {"half": rows(labelled=2), "few": rows(labelled=1)}, ("exact_match", "meaning_match"))
     assert primary(reports(home, "half")) == "label.correct"
     assert primary(reports(home, "half", "few")) == primary(reports(home, "few")) == "meaning_match.match"
     assert headlines(reports(home, "few")) == ("meaning_match.match", "label.correct", "exact_match.match")

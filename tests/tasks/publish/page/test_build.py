@@ -17,6 +17,7 @@ from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
 from answerkey.tasks.publish.tables import estimated
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
+from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.publish.page.page_help import field_comparison
 from tests.tasks.staging_help import query, refusal, run, source_of
@@ -167,10 +168,10 @@ def test_wrong_requests_say_what_is_wrong(small, done):
     )
 
 
-def test_two_data_sets_are_two_pages(small, done, home):
-    other = run(small, source_of(home, rows()[:3], "other"), ["rouge_l"])
+def test_two_data_sets_are_two_pages(small, done):
+    other = warehouse(small, [Made("old", {"rouge_l.recall": {"s0": 1.0}})], "other")
     assert "about one data set, and these reports are about small, other" in refusal(
-        build_page, small, [*done.ids, *other.ids]
+        build_page, small, [*done.ids, *other]
     )
 
 
