@@ -176,6 +176,8 @@ def load(source: Source, out: Path) -> Loaded:
     staged = out / STAGED
     rejects = out / REJECTS
     n_rows = stage_rows(answers.rows, stager, staged, rejects)
+    if answers.reading.is_converted and len(stager.releases) == 1:
+        _name_unanswered(staged, *stager.releases)
 
     # What was read, and what was not
     if answers.reading.is_converted:
@@ -206,6 +208,23 @@ def load(source: Source, out: Path) -> Loaded:
         contents=contents,
         releases=tuple(sorted(stager.releases)),
     )
+
+
+def _name_unanswered(staged: Path, release: str) -> None:
+    """Give rows without an answer the one release of their source: a request that failed does not name its model."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(staged, columns=["release", "missing_because"])
+    is_unnamed = pc.and_(pc.is_null(table["release"]), pc.is_valid(table["missing_because"]))
+    if not pc.any(is_unnamed).as_py():
+        return
+    table = pq.read_table(staged)
+    names = pc.if_else(is_unnamed, release, table["release"])
+    table = table.set_column(table.column_names.index("release"), "release", names)
+    with parquet_writer(staged, staged_schema()) as writer:
+        for start in range(0, table.num_rows, _BATCH):
+            writer.write_table(table.slice(start, _BATCH))
 
 
 def _stager_of(

@@ -458,6 +458,15 @@ def test_everyday_files_are_read_as_people_mean_them(tmp_path, name, content, ro
     assert note in "".join(loaded.notes)
 
 
+def test_requests_that_failed_are_of_the_one_model_that_answered(tmp_path):
+    message = {"model": "m", "role": "assistant", "content": [{"type": "text", "text": "x"}]}
+    rows = [{"custom_id": "1", "result": {"message": message}}, {"custom_id": "2", "result": {"type": "errored"}}]
+    file = jsonl(tmp_path / "a.jsonl", rows)
+    loaded = load(Source(file, needs_references=False), tmp_path / "work")
+    expected = [("m", None), ("m", "errored")]
+    assert columns(rows_of(loaded.staged), "release", "missing_because") == expected
+
+
 def test_answers_to_other_questions_than_their_ids_have_are_named(tmp_path, questions):
     notes = stage(tmp_path, [{"id": "q1", "answer": "x", "question": "Two?"}], references=questions).notes
     assert "1 answers have another question than questions.jsonl has under their id" in notes[-1]
