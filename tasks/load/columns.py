@@ -18,7 +18,7 @@ from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank, storable
 from answerkey.tasks.load.cells import UnreadableCell
-from answerkey.tasks.load.plain import ShortenedList, spelled, spells_list
+from answerkey.tasks.load.plain import ShortenedList, as_json, spelled, spells_list
 from answerkey.tasks.load.rows import Record
 
 KEYS: tuple[Key, ...] = get_args(Key)
@@ -170,7 +170,10 @@ def complete(
                 )
 
     # The others are recognised by their names
-    guessed = _recognised(paths, columns, by_format)
+    # A column of questions that is blank throughout is none where another one has some: `input` beside `instruction`
+    questions = {_plain_name(name) for name in USUAL_NAMES["question"]}
+    named = [name for name in columns if name in filled or _plain_name(name) not in questions]
+    guessed = _recognised(paths, named, by_format)
     if not converted:
         check_units(paths.get("scores", "").split("\n"), source)
         with_unit = [name for name in _WITH_UNIT if name in columns]
@@ -720,6 +723,10 @@ def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
     cell = None
     try:
         cell = value(record, paths[key])
+        if key == "answer" and isinstance(cell, str) and '"role"' in cell:
+            # The reply of an API as JSON text: a path leads into it too
+            reply = as_json(cell)
+            cell = reply if _OF_A_REPLY.match(path_to_text(reply)) else cell
         return clean(as_text(cell))
     except ValueError as error:
         path = path_to_text(cell)
@@ -729,6 +736,7 @@ def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
 
 _TO_THE_TEXT = ("text", "content", "message", "choices", "output", "candidates", "parts")
 """Steps that lead to the text in a reply of an API, in the order in which they are tried."""
+_OF_A_REPLY = re.compile(r"\.(?:choices|candidates|content|output)\[0\]\.")
 
 
 def path_to_text(cell: object) -> str:

@@ -368,7 +368,7 @@ def _columns_of(
     columns = complete(
         paths, source.other_paths, records, called(source.answers), in_references, converted=reading.is_converted
     )
-    if reading.format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
+    if reading.format.name not in ("plain", "chat", "alpaca") and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it does not say which release answered ({reading.format.title}); name it with "
             "--release"

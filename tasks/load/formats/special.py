@@ -129,6 +129,13 @@ def each_choice(base_row: Row, record: Record) -> Iterator[Row]:
         yield {**base_row, "answer": answer, "finish_reason": choice.get("finish_reason"), "repeat": number}
 
 
+def with_input(_base_row: Row, record: Record) -> list[Row]:
+    """Put what an instruction is about below it."""
+    others = dict(record)
+    parts = [others.pop(name) for name in ("instruction", "input")]
+    return [{"question": "\n\n".join(part for part in parts if isinstance(part, str) and part.strip()), **others}]
+
+
 def in_parts(base_row: Row, _record: Record) -> list[Row]:
     """Put the texts of a message together."""
     return [{**base_row, "answer": content(base_row["answer"])}]

@@ -420,6 +420,12 @@ GEMINI = """{"key": "1", "response": {"candidates": [{"content":{"parts":[{"text
 BEDROCK = """{"recordId": "1", "modelInput": {}, "modelOutput": {"content": [{"type": "text", "text": "x"}]}}
 {"recordId": "2", "modelInput": {}, "modelOutput": {"output": {"message": {"content": [{"text": "y"}]}}}}
 {"recordId": "3", "modelInput": {}, "error": {"errorMessage": "throttled"}}"""
+ALPACA = """{"instruction": "Translate.", "input": "cat", "output": "chat", "reference": "chat"}
+{"instruction": "2 + 2?", "input": "", "output": "5", "reference": "4"}"""
+REPLIED = """id,answer,reference
+1,"{""choices"": [{""message"": {""role"": ""assistant"", ""content"": ""Paris""}}]}",Paris
+2,Paris,Rome
+"""
 VIEWED = """{"rows": [{"row_idx": 0, "row": {"answer": "x", "id": "1"}, "truncated_cells": ["answer"]},
 {"row_idx": 1, "row": {"answer": "y", "id": "2"}, "truncated_cells": []}]}"""
 EVERYDAY = {
@@ -446,6 +452,8 @@ EVERYDAY = {
     "a refusal and two answers": ("a.jsonl", BATCH, [("No.", []), ("x", []), ("y", [])], "a batch"),
     "thoughts of Gemini": ("a.jsonl", GEMINI, [("x", []), (None, [])], "a batch"),
     "models of Bedrock": ("a.jsonl", BEDROCK, [("x", []), ("y", []), (None, [])], "a batch"),
+    "instructions with inputs": ("a.jsonl", ALPACA, [("chat", ["chat"]), ("5", ["4"])], "of Alpaca"),
+    "a reply of an API as text": ("a.csv", REPLIED, [("Paris", ["Rome"])], ""),
     "a cell cut off": ("a.json", VIEWED, [("y", [])], "Hugging Face"),
 }
 
@@ -456,6 +464,18 @@ def test_everyday_files_are_read_as_people_mean_them(tmp_path, name, content, ro
     loaded = load(Source(str(tmp_path / name), release="r", needs_references=False), tmp_path / "work")
     assert columns(rows_of(loaded.staged), "answer", "references") == rows
     assert note in "".join(loaded.notes)
+
+
+def test_a_reply_of_an_api_as_text_is_refused_with_the_path_to_the_answer(tmp_path):
+    (tmp_path / "a.csv").write_text(REPLIED)
+    [rejected] = rows_of(load(Source(str(tmp_path / "a.csv"), release="r"), tmp_path / "work").rejects)
+    assert rejected["reason"].endswith("map a path into it, such as answer.choices[0].message.content")
+
+
+def test_an_instruction_and_its_input_are_the_question(tmp_path):
+    (tmp_path / "a.jsonl").write_text(ALPACA)
+    loaded = load(Source(str(tmp_path / "a.jsonl"), release="r"), tmp_path / "work")
+    assert [row["question"] for row in rows_of(loaded.staged)] == ["Translate.\n\ncat", "2 + 2?"]
 
 
 def test_requests_that_failed_are_of_the_one_model_that_answered(tmp_path):
