@@ -49,7 +49,7 @@ _CITATION = re.compile(
 )
 _SENTENCE_WORDS = 4
 _THINK = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL | re.IGNORECASE)
-_MARKUP = re.compile(r"\*\*|__|`+|^#+\s*|^\s*[-*•]\s+", re.MULTILINE)
+_MARKUP = re.compile(r"\*\*|__|`+|^#+\s+|^\s*[-*•]\s+", re.MULTILINE)
 _MARK = re.compile("[*_`#•-]")
 # "5km" and "5 km", "iPhone12" and "iPhone 12"; this also detaches footnotes without brackets ("sung by The Man1").
 _SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
@@ -89,6 +89,7 @@ _PERHAPS_THOUSANDS = re.compile(
 _RANGE = re.compile(
     r"(?<![\w.,:/-])(?P<mark>[$€£]\s?)?(?P<low>\d[\d.,]*)\s?[-–—]\s?(?P<high>\d[\d.,]*)(?![\d:/-])(?=\s?(?P<unit>[^\W\d_]+|[%°€$£])?)"
 )
+_VERSION = re.compile(r"(?<!\w)v(?=\d+\.\d)")
 _OR_MORE = re.compile(r"(?<=\d)\+(?![\w+.])")
 _PER_TIME = re.compile(r"(?<=[^\W\d_]{3})/(?=(?:second|sec|minute|min|hour|hr|day|week|month|year)\b)")
 _EVERY = re.compile(r"(?:every|alle|каждые|cada) (.+) (\S+)")
@@ -237,6 +238,8 @@ def read(text: str) -> Text:
         normal = _ERA.sub(lambda era: "bc" if era["before"] else "ad", normal)
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     normal = normal.replace("per cent", "percent")
+    if "v" in normal and "." in normal:
+        normal = _VERSION.sub("v ", normal)
     if "-" in normal or "–" in normal:
         normal = _RANGE.sub(_from_to, normal)
     # "18+", and "requests/min"

@@ -25,6 +25,7 @@ from answerkey.metrics_core.offline_judge.numbers_dates import (
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
     SHELL_WORDS,
+    are_opposites,
     bounds,
     declines,
     hedges,
@@ -117,18 +118,19 @@ def same_text(case: Case) -> bool:
         return False
     if case.answer.raw.casefold() == case.reference.raw.casefold():
         return True
-    if case.reference.numbers:
-        return case.answer.plain == case.reference.plain
-    # "kg" and "kilograms"
-    stated, expected = (
-        [UNIT_WORDS.get(token, token) for token in text.plain] for text in (case.answer, case.reference)
-    )
-    return stated == expected
+    # "v1.2" and "1.2", "kg" and "kilograms"
+    texts = []
+    for text in (case.answer, case.reference):
+        if case.reference.numbers:
+            texts.append([token for token in text.plain if token != "v"])
+        else:
+            texts.append([UNIT_WORDS.get(token, token) for token in text.plain])
+    return texts[0] == texts[1]
 
 
 def same_number(case: Case) -> bool:
     """Both are amounts with their units, and say the same beside them: "100" and "one hundred"."""
-    return _same_amounts(case) and clear(case) and not other_bounds(case)
+    return _same_amounts(case) and clear(case) and not other_bounds(case) and not _by_or_to(case)
 
 
 def same_date(case: Case) -> bool:
@@ -309,8 +311,18 @@ def negated(case: Case) -> bool:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
     if case.reference.negated or case.question.negated:
         return False
-    is_denied = case.answer.negated and (_denied_before(case) or _denied_behind(case))
+    is_denied = case.answer.negated and (_denied_before(case) or _denied_behind(case) or _only_denied(case))
     return is_denied or _excluded(case)
+
+
+def _only_denied(case: Case) -> bool:
+    """ "The account is not locked" for "The account is locked": nothing is added but a negation."""
+    head = case.head
+    if not _MILD.isdisjoint(head.tokens) or len(sentences(case.answer.raw)) > 1:
+        return False
+    stated = {head.stems[i] for i in head.content if head.tokens[i] not in NEGATIONS}
+    n_negations = sum(token in NEGATIONS for token in head.tokens)
+    return n_negations == 1 and len(stated) > 1 and stated == set(case.reference.said)
 
 
 def _denied_behind(case: Case) -> bool:
@@ -364,7 +376,7 @@ def _denied_before(case: Case) -> bool:
     return bool(_DENYING & set(preceding)) or any(pair in _SPANISH_DENIALS for pair in pairwise(preceding))
 
 
-_OPPOSITES = frozenset(frozenset(map(lemma, pair.split())) for pair in TABLES["opposite_words"])
+_FORMS = frozenset(map(lemma, FUNCTION_WORDS | AUXILIARIES | {"get", "become", "remain", "stay"}))
 
 
 def turns_round(case: Case) -> bool:
@@ -375,6 +387,9 @@ def turns_round(case: Case) -> bool:
     """
     stated = [lemma(token) for token in case.head.plain]
     expected = [lemma(token) for token in case.reference.plain]
+    if len(set(expected) - set(stated)) > 1:
+        # "Is locked" and "gets unlocked"
+        stated, expected = ([word for word in lemmas if word not in _FORMS] for lemmas in (stated, expected))
     missing = set(expected) - set(stated)
     if len(missing) != 1 or case.head.negated != case.reference.negated:
         return False
@@ -384,7 +399,7 @@ def turns_round(case: Case) -> bool:
     for word in set(stated).difference(expected):
         # In "inSouth Asia" only a blank is missing
         is_word = word in case.head.raw or word.capitalize() in case.head.raw
-        if {missing_word, word} in _OPPOSITES or (turned_round(missing_word, word) and is_word):
+        if are_opposites(missing_word, word) and (is_word or not turned_round(missing_word, word)):
             return True
     return False
 
@@ -469,7 +484,7 @@ def other_number(case: Case) -> bool:
         # The answer names the amount of the reference as a bound that it lies beyond, or the reverse; or as the
         # bound on the other side
         different = other_bounds(case)
-        if not _STRICT.isdisjoint(different) or different >= _OR_MORE:
+        if not _STRICT.isdisjoint(different) or different >= _OR_MORE or _by_or_to(case):
             return True
     elif not is_bound and (_other_measure(case) or _other_amount(case)):
         return True
@@ -482,6 +497,19 @@ def other_number(case: Case) -> bool:
 
 _PAIR = re.compile(r"(?<![\w.:/-])(\d{1,3})\s?[:-]\s?(\d{1,3})(?![\w:/-]|[.,]\d)")
 """A ratio or a score: "3:1", "2-1"."""
+
+
+def _by_or_to(case: Case) -> bool:
+    """Whether one says by how much something changes, and the other one to how much."""
+    preceding = set()
+    for text in (case.reference, case.head):
+        first = text.counted.numbers[0].start
+        preceding |= {token for token in text.counted.tokens[max(0, first - 1) : first] if token in _CHANGES}
+    return preceding in _BY_AND_TO
+
+
+_BY_AND_TO = ({"by", "to"}, {"um", "auf"}, {"на", "до"})
+_CHANGES = frozenset().union(*_BY_AND_TO)
 
 
 def _end_of_range(case: Case) -> bool:
@@ -580,10 +608,11 @@ _LETTERED = (re.compile(r"(?<![\w.,])(\d+)([a-f])(?!\w)"), re.compile(r"(?<![\w.
 
 
 _CONTACT = re.compile(
-    r"(?P<address>[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)\S+|[\w-]+(?:\.[\w-]+)+/\S*)"
+    r"(?P<address>[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)\S+|[\w-]+(?:\.[\w-]+)+/\S*"
+    r"|[\w-]{2,}\.[a-z][a-z0-9]{1,4}\b|#[0-9a-f]{6}\b|\b[dmy]{1,4}(?:[/.-][dmy]{1,4}){2}\b)"
     r"|(?<![\w.,])(?P<phone>\+?\(?\d[\d\s()/-]{5,18}\d)(?!\w|[.,]\d)"
 )
-"""An address of mail or of the web, or a number of a telephone."""
+"""An address of mail or of the web, a file, a colour, a format of dates, or a number of a telephone."""
 
 
 def _contacts(text: Text) -> list[str]:
@@ -773,6 +802,7 @@ _MARKS_OF_ROLES = word_list("marks_of_roles")
 _MAX_ORDERED_WORDS = 16
 _JOINING = word_list("joining")
 _RELATIVES = word_list("relatives")
+_STANDING_IN = word_list("standing_in")
 _OWNING = frozenset(("of", "s"))
 
 
@@ -787,6 +817,18 @@ def relative(case: Case) -> bool:
         return False
     added = {token for token in stated if stem(token) not in case.reference.stem_set}
     return len(added) == 1 and added <= _RELATIVES.difference(case.question.tokens)
+
+
+def predecessor(case: Case) -> bool:
+    """The answer has the reference as somebody who was it, or stands in for it: "the former CEO".
+
+    >>> predecessor(Case.of(read("Who decides?"), read("the deputy manager"), read("the manager")))
+    True
+    """
+    stated = case.head.plain
+    expected = case.reference.plain
+    added = stated[: -len(expected)] if stated[-len(expected) :] == expected else ()
+    return len(added) == 1 and added[0] in _STANDING_IN and added[0] not in case.question.tokens
 
 
 def other_variant(case: Case) -> bool:
@@ -895,7 +937,7 @@ RULES: Mapping[Callable[[Case], bool], Ruling] = {
     other_variant: Ruling("other_name", "the answer names another variant of that name"),
     other_formula: Ruling("other_formula", "the answer differs from the reference in a sign that counts"),
     same_text: Ruling("same_text", "the answer equals the reference apart from its form", "match"),
-    same_contact: Ruling("same_text", "the answer is the same address or number", "match"),
+    same_contact: Ruling("same_text", "the answer is the same address, file or number", "match"),
     refusal: Ruling("refusal", "the answer declines to answer", "refusal"),
     hedged: Ruling("hedged", "the answer says itself that it is not sure", "hedged"),
     negated: Ruling("negated", "the answer denies what the reference says"),
@@ -912,10 +954,11 @@ RULES: Mapping[Callable[[Case], bool], Ruling] = {
     several_letters: Ruling("other_list", "the answer names several letters, and the reference one", "partial"),
     other_list: Ruling("other_list", "the answer does not list what the reference lists", "partial"),
     other_number: Ruling("other_number", "the answer names another number"),
-    other_contact: Ruling("other_name", "the answer names another address or number"),
+    other_contact: Ruling("other_name", "the answer names another address, file or number"),
     turned_pair: Ruling("other_order", "the answer exchanges two numbers of the reference"),
     other_order: Ruling("other_order", "the answer exchanges two things of the reference"),
     relative: Ruling("other_name", "the answer names a relative of the one whom the reference names"),
+    predecessor: Ruling("other_name", "the answer names somebody who was it before, or stands in for it"),
     stated: Ruling("stated", "the answer says what the reference says", "match"),
     other_name: Ruling("other_name", "the answer names another one of that name"),
 }

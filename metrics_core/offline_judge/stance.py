@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
+from answerkey.metrics_core.offline_judge.alignment import turned_round
+from answerkey.metrics_core.offline_judge.reading import Text, lemma, read, sentences
 from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, TABLES, YES, word_list
 
 _SHELL = re.compile(
@@ -58,6 +59,18 @@ def declines(answer: Text, question: Text) -> bool:
     return is_refusal(answer.normal) and not is_refusal(question.normal)
 
 
+_OPPOSITES = frozenset(frozenset(map(lemma, pair.split())) for pair in TABLES["opposite_words"])
+
+
+def are_opposites(word: str, other_word: str) -> bool:
+    """Whether two words, or their stems, mean the opposite.
+
+    >>> are_opposites("allowed", "forbidden"), are_opposites("legal", "illegal")
+    (True, True)
+    """
+    return frozenset((lemma(word), lemma(other_word))) in _OPPOSITES or turned_round(word, other_word)
+
+
 @lru_cache(maxsize=16_384)
 def is_refusal(text: str) -> bool:
     """Whether a normalised text declines to answer.
@@ -83,6 +96,8 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
 
     >>> polarity(read("No"), read("The shop is not open."), read("Is the shop open?"))
     1
+    >>> polarity(read("No"), read("It is impossible"), read("Is it possible?"))
+    1
     """
     expected = says(reference.raw) if len(reference.content) <= 2 else 0
     if not expected:
@@ -95,8 +110,12 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
         # other negations.
         last_question = read(sentences(question.raw)[-1])
         stems = {answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS}
-        if stems and stems <= last_question.stem_set:
-            stated = -1 if answer.negated != last_question.negated else 1
+        added = stems - last_question.stem_set
+        # "It is forbidden" is no to "Is it allowed?"
+        turned = [stem for stem in added if any(are_opposites(stem, asked) for asked in last_question.said)]
+        if stems and len(turned) == len(added) <= 1:
+            is_no = (answer.negated != last_question.negated) != bool(turned)
+            stated = -1 if is_no else 1
     return expected * stated
 
 
