@@ -121,10 +121,8 @@ def same_text(case: Case) -> bool:
     # "v1.2" and "1.2", "kg" and "kilograms"
     texts = []
     for text in (case.answer, case.reference):
-        if case.reference.numbers:
-            texts.append([token for token in text.plain if token != "v"])
-        else:
-            texts.append([UNIT_WORDS.get(token, token) for token in text.plain])
+        units = {} if case.reference.numbers else UNIT_WORDS
+        texts.append([units.get(token, token) for token in text.plain if token != "v" or len(text.plain) == 1])
     return texts[0] == texts[1]
 
 
