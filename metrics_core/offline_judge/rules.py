@@ -112,6 +112,9 @@ def clear(case: Case) -> bool:
     return case.head.negated == case.reference.negated and not is_choice and not hedges(case.answer.normal)
 
 
+_VERSION = re.compile(r"\bv (?=\d)")
+
+
 def same_text(case: Case) -> bool:
     """The texts are equal apart from form and articles."""
     if not case.answer.content_stems:
@@ -122,7 +125,7 @@ def same_text(case: Case) -> bool:
     texts = []
     for text in (case.answer, case.reference):
         units = {} if case.reference.numbers else UNIT_WORDS
-        texts.append([units.get(token, token) for token in text.plain if token != "v" or len(text.plain) == 1])
+        texts.append(_VERSION.sub("", " ".join(units.get(token, token) for token in text.plain)))
     return texts[0] == texts[1]
 
 
