@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from answerkey.tasks.load.columns import KEYS, as_text, as_texts, complete, parse_map, value
 from tests.tasks.staging_help import refusal, staged
 
-
 FORM = "write KEY=PATH, for instance id=meta.question_id"
 
 
