@@ -18,8 +18,7 @@ from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank, storable
 from answerkey.tasks.load.cells import UnreadableCell
-from answerkey.tasks.load.plain import ShortenedList, as_json, spelled, spells_list
-from answerkey.tasks.load.rows import Record
+from answerkey.tasks.load.plain import Record, ShortenedList, as_json, spelled, spells_list
 
 KEYS: tuple[Key, ...] = get_args(Key)
 

@@ -45,6 +45,8 @@ class Dialect:
     """The end of a line: a line feed, before which a carriage return may stand, or that alone."""
     n_skipped: int = 0
     """Lines above the names of the columns."""
+    title: str = ""
+    """What is in them."""
     skips_blanks: bool = False
     """Whether blanks may stand between a delimiter and the quote that opens a field."""
     escapes_quotes: bool = False
@@ -253,20 +255,22 @@ class RecordReader:
         return n_lines
 
 
-def title_lines(file: Path) -> list[str]:
-    """Return the lines of a CSV above the names of its columns, such as a title."""
-    lines, excel_delimiter, n_skipped = _beginning(file)
-    # Excel's line that names the delimiter is no title
-    return lines[len(excel_delimiter) : n_skipped]
-
-
 def find_dialect(file: Path) -> Dialect:
     """Decide how a file in UTF-8 writes its records.
 
     Where several readings are possible, the one counts in which the fewest records are bad.
     """
-    # The names of the columns tell the delimiter, unless Excel's first line does
-    lines, excel_delimiter, n_skipped = _beginning(file)
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        lines = list(itertools.islice(iter(lambda: text.readline(_MAX_HEADER_CHARS), ""), _MAX_TITLE_LINES + 1))
+    # Excel's first line may name the delimiter, and is no title. Then the names of the columns tell it
+    excel_line = re.match(r'"?sep=(.)"?[,;\t]*\s*$', lines[0] if lines else "", re.IGNORECASE)
+    excel_delimiter = excel_line[1] if excel_line else ""
+    below_excel_line = lines[len(excel_delimiter) :]
+    n_titles = 0
+    for mark in DELIMITERS:
+        rows = (next(csv.reader([line], delimiter=mark), []) for line in below_excel_line)
+        n_titles = max(n_titles, header_at(rows))
+    n_skipped = len(excel_delimiter) + n_titles
     first_end = re.search(r"\r\n?|\n", "".join(lines))
     newline = "\r" if first_end and first_end[0] == "\r" else "\n"
     header = next((line for line in lines[n_skipped:] if line.strip()), "")
@@ -274,7 +278,8 @@ def find_dialect(file: Path) -> Dialect:
     # All other signs may stand anywhere
     dialects = []
     for delimiter in excel_delimiter or _likely_delimiters(header):
-        dialect = Dialect(delimiter=delimiter, newline=newline, n_skipped=n_skipped)
+        title = " ".join(below_excel_line[:n_titles])
+        dialect = Dialect(delimiter=delimiter, newline=newline, n_skipped=n_skipped, title=title)
         signs = _signs(file, dialect)
         has_quotes = "quote" in signs
         dialect = replace(dialect, skips_blanks="blank before quote" in signs and not has_quotes)
@@ -294,19 +299,6 @@ def find_dialect(file: Path) -> Dialect:
             return sum(isinstance(record, BadRecord) for record in RecordReader(text, dialect))
 
     return min(dialects, key=n_bad)
-
-
-def _beginning(file: Path) -> tuple[list[str], str, int]:
-    """Return the first lines of a file, the delimiter that Excel's line names, and how many are above the names."""
-    with file.open(encoding="utf-8-sig", errors="replace", newline="") as text:
-        lines = list(itertools.islice(iter(lambda: text.readline(_MAX_HEADER_CHARS), ""), _MAX_TITLE_LINES + 1))
-    excel_line = re.match(r'"?sep=(.)"?[,;\t]*\s*$', lines[0] if lines else "", re.IGNORECASE)
-    excel_delimiter = excel_line[1] if excel_line else ""
-    header_lines = lines[len(excel_delimiter) :]
-    fields_by_delimiter = (
-        [next(csv.reader([line], delimiter=mark), []) for line in header_lines] for mark in DELIMITERS
-    )
-    return lines, excel_delimiter, len(excel_delimiter) + max(map(header_at, fields_by_delimiter))
 
 
 def _likely_delimiters(header: str) -> str:

@@ -13,8 +13,7 @@ import yaml
 
 from answerkey.tasks.load.cells import ShownNumber
 from answerkey.tasks.load.columns import value
-from answerkey.tasks.load.plain import as_json
-from answerkey.tasks.load.rows import Record
+from answerkey.tasks.load.plain import Record, as_json
 
 GIVEN = "given"
 """The metric of scores whose tool is not known."""

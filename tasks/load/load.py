@@ -40,15 +40,15 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.given import as_number, given_at
+from answerkey.tasks.load.plain import Record
 from answerkey.tasks.load.references import (
     Reference,
     ReferenceTable,
     sample_fields,
 )
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.rows import Raw, Record
+from answerkey.tasks.load.rows import Raw, quarantine_schema, staged_schema
 from answerkey.tasks.load.sources import Contents, called, files_of, read, releases_of, several, stem
-from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 
 STAGED = "staged.parquet"
@@ -102,8 +102,10 @@ class Source:
     @property
     def column_paths(self) -> Mapping[str, str]:
         """Where the other columns are, by name."""
-        names = (*self.columns, *([COLUMN] if COLUMN in self.paths else []))
-        return {name: self.paths.get(COLUMN, name) if name == COLUMN else name for name in names}
+        column_paths = {name: name for name in self.columns}
+        if COLUMN in self.paths:
+            column_paths[COLUMN] = self.paths[COLUMN]
+        return column_paths
 
     @property
     def other_paths(self) -> tuple[str, ...]:

@@ -17,6 +17,9 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 
+Record = Mapping[str, Any]
+"""A row by the names of its columns."""
+
 JSON_LINES = (".jsonl", ".ndjson")
 CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, text_at, texts_at, value
-from answerkey.tasks.load.rows import Raw, Record
+from answerkey.tasks.load.plain import Record
+from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.warehouse.sql import statements
 
 _BLANKS = "\ufeff\u200b"

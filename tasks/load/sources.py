@@ -19,7 +19,6 @@ from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError, listed
 from answerkey.tasks.load.columns import is_usual
-from answerkey.tasks.load.dialect import title_lines
 from answerkey.tasks.load.plain import (
     ARROW,
     COMPRESSED,
@@ -36,9 +35,17 @@ from answerkey.tasks.load.plain import (
     stem_of,
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
-from answerkey.tasks.load.rows import Raw, read_archive, read_arrow, read_json, read_lines
-from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
-from answerkey.tasks.load.workbook import left_out, sheet_rows
+from answerkey.tasks.load.rows import (
+    Raw,
+    read_archive,
+    read_arrow,
+    read_csv,
+    read_json,
+    read_lines,
+    read_parquet,
+    read_table,
+)
+from answerkey.tasks.load.workbook import sheet_rows
 
 DUCKDB_TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
@@ -130,7 +137,7 @@ def _texts(files: Sequence[str], work: Path, contents: Contents, encoding: str) 
     for number, file in enumerate(files, start=1):
         text = ""
         if Path(file).stat().st_size:
-            with local(file, work, contents, encoding, table=False) as readable:
+            with local(file, work, contents, encoding) as (readable, _notes):
                 text = readable.read_text(encoding="utf-8-sig", errors="replace").strip()
         record = {"id": stem_of(file), "answer": text, **columns_of_path(file)}
         if of_releases:
@@ -293,25 +300,22 @@ def _read_one(source: str, work: Path, contents: Contents, encoding: str) -> Ite
         yield from read_table(file, table["table"])
         return
     sheet = SHEET.match(source)
-    with local(sheet["file"] if sheet else source, work, contents, encoding) as file:
-        if kind_of(file.name) not in EXCEL:
-            yield from _READERS[kind_of(file.name)](file, work)
-            return
-        notes = list[str]()
-        yield from sheet_rows(file, notes, sheet["sheet"] if sheet else "")
-        contents.assume(notes, file.name)
+    with local(sheet["file"] if sheet else source, work, contents, encoding) as (file, notes):
+        if kind_of(file.name) in EXCEL:
+            yield from sheet_rows(file, notes, sheet["sheet"] if sheet else "")
+        else:
+            yield from _READERS[kind_of(file.name)](file, work, notes)
 
 
 @contextmanager
-def local(source: str, work: Path, contents: Contents, encoding: str = "", *, table: bool = True) -> Iterator[Path]:
-    """A file of a source at a path of this machine, decompressed and in UTF-8.
+def local(source: str, work: Path, contents: Contents, encoding: str) -> Iterator[tuple[Path, list[str]]]:
+    """A file of a source at a path of this machine, decompressed and in UTF-8, and a list for notes on it.
 
     Args:
         source: a file or URL.
         work: a folder for temporary files.
-        contents: takes in the file, and what was assumed about it.
+        contents: takes in the file, and in the end the notes: what was assumed about it.
         encoding: of a file of text; empty: it is found out.
-        table: whether a text is a table, which may have a title.
 
     Raises:
         UserError: as `read`. An error raised within the context names the source, not the copy.
@@ -343,10 +347,8 @@ def local(source: str, work: Path, contents: Contents, encoding: str = "", *, ta
         check_kind(file)
         if kind_of(file.name) in TEXTS and (other_encoding := encoding_of(file, encoding, notes)):
             file = copied("utf8", decoded(file, other_encoding))
-        if table and kind_of(file.name) in CSV and (above := title_lines(file)):
-            notes.append(left_out(" ".join(above)))
+        yield file, notes
         contents.assume(notes, Path(name).name)
-        yield file
     except UserError as error:
         # A message names the source that was given
         message = str(error)
@@ -358,14 +360,14 @@ def local(source: str, work: Path, contents: Contents, encoding: str = "", *, ta
             copy.unlink(missing_ok=True)
 
 
-_READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
-    **dict.fromkeys(JSON_LINES, lambda file, _work: read_lines(file)),
-    ".json": lambda file, _work: read_json(file),
-    ".eval": lambda file, _work: read_archive(file),
-    **dict.fromkeys(PARQUET, read_parquet),
-    **dict.fromkeys(CSV, read_csv),
-    **dict.fromkeys(ARROW, lambda file, _work: read_arrow(file)),
+_READERS: Mapping[str, Callable[[Path, Path, list[str]], Iterator[Raw]]] = {
+    **dict.fromkeys(JSON_LINES, lambda file, *_: read_lines(file)),
+    ".json": lambda file, *_: read_json(file),
+    ".eval": lambda file, *_: read_archive(file),
+    **dict.fromkeys(PARQUET, lambda file, work, _: read_parquet(file, work)),
+    **dict.fromkeys(CSV, lambda file, _, notes: read_csv(file, notes)),
+    **dict.fromkeys(ARROW, lambda file, *_: read_arrow(file)),
 }
-"""By the ending of a file: what yields its rows, given a folder for temporary files. """
+"""By the ending of a file: what yields its rows, given a folder for temporary files and a list for notes."""
 _KINDS = {*_READERS, *EXCEL}
 """The endings of files that can be read."""

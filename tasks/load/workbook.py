@@ -14,15 +14,10 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.cells import SHOWN_OTHERWISE, UnreadableCell, UnshownError, shown_number, shown_text
 from answerkey.tasks.load.columns import column_name, header_at, is_row
 from answerkey.tasks.load.remote import first_line
-from answerkey.tasks.load.rows import Raw, check_names
+from answerkey.tasks.load.rows import Raw, check_names, left_out
 
 _MOST_TITLES = 10
 """Rows in which the names of the columns are looked for."""
-
-
-def left_out(title: str) -> str:
-    """The note on what stands above the names of the columns."""
-    return f"left out above the names of the columns: {' '.join(title.split())!r}"
 
 
 def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Raw]:

@@ -14,7 +14,7 @@ from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.load.columns import clean
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.load.references import Reference
-from answerkey.tasks.load.staged import staged_schema
+from answerkey.tasks.load.rows import staged_schema
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.reports.manifest import manifest

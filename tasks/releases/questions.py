@@ -24,9 +24,9 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.registry import opened
 from answerkey.tasks.load.load import Source, dataset_name
+from answerkey.tasks.load.plain import Record
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import URL, without_secrets
-from answerkey.tasks.load.rows import Record
 from answerkey.tasks.load.sources import DUCKDB_TABLE, read
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.warehouse.home import Home

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, is_there, value
-from answerkey.tasks.load.formats.format import decoded
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS
+from answerkey.tasks.load.formats.special import decoded
 from answerkey.tasks.load.load import Stager, stage_rows
-from answerkey.tasks.load.plain import Spelled, as_json
+from answerkey.tasks.load.plain import Record, Spelled, as_json
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.load.rows import Raw, Record
+from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import Contents, check_there, files_of, read
 from answerkey.tasks.traces.rules import KEYS, Rule, instant
 from answerkey.tasks.warehouse.home import Home
@@ -120,11 +120,11 @@ def _files(source: str) -> list[str]:
     return [file for file in files if not Path(file).is_file() or Path(file).stat().st_size]
 
 
-def select(rule: Rule, home: Home, out: Path, window: Window, columns: Sequence[str] = ()) -> Selection:
+def select(rule: Rule, home: Home, out: Path, window: Window, metric_columns: Sequence[str] = ()) -> Selection:
     """Decide on each trace of a rule's source that is not settled yet, or on each of a backfill, and stage the sampled.
 
     Args:
-        columns: what the metric needs beside the usual parts of a sample, such as a conversation in `messages`.
+        metric_columns: what the metric needs beside the usual parts of a sample, such as a conversation in `messages`.
 
     Raises:
         UserError: the source cannot be read, none of its rows has an id, a time or an answer where the rule says, a
@@ -132,22 +132,45 @@ def select(rule: Rule, home: Home, out: Path, window: Window, columns: Sequence[
     """
     out.mkdir(parents=True, exist_ok=True)
     # The trace is what is scored, also where several are about one question of a data set.
-    column_paths = {name: rule.mapping.get(name, name) for name in columns}
-    paths: dict[Any, str] = {key: path for key, path in rule.mapping.items() if key not in ("key", *columns)}
+    column_paths = {name: rule.mapping.get(name, name) for name in metric_columns}
+    paths: dict[Any, str] = {key: path for key, path in rule.mapping.items() if key not in ("key", *metric_columns)}
     paths["id"] = _ID
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
+    columns: dict[str, str] = {}
+    for condition in rule.where:
+        columns |= condition.columns
     with scratch(out) as connection:
         # What earlier runs left, and the right answers of a data set
         last_run = _recall(connection, rule, home, out)
-        references = {}
+        references: dict[str, Reference] = {}
         if rule.dataset:
             rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": newest_version(rule, home)})
             references = {row[0]: Reference.stored(row) for row in rows}
+
+        # The statement that decides on a batch
+        statement = _SQL["decide"].format(
+            values="".join(f", try_cast({column} AS JSON)::VARIANT AS {column}" for column in columns.values()),
+            fits=", ".join(condition.sql for condition in rule.where),
+        )
+        begins = [rule.start] if rule.start else []
+        if last_run.watermark and rule.late_days is not None:
+            begins.append(last_run.watermark - timedelta(days=rule.late_days))
+        parameters = {
+            "enabled": rule.enabled,
+            "backfill": window.backfill,
+            "since": window.since,
+            "until": window.until,
+            "begin": max(begins, default=None),
+            "conditions": [condition.text for condition in rule.where],
+            "unknown": _UNKNOWN,
+        }
+
         # Decide on the traces a batch at a time, and stage those that are sampled
-        selector = _Selector(connection, rule, references, {**column_paths, **rule.mapping})
+        mapping = {**column_paths, **rule.mapping}
+        selector = _Selector(connection, rule, references, mapping=mapping, columns=columns)
         find_reference = (lambda trace_id, *_: selector.joined.get(trace_id)) if rule.dataset else None
         stager = Stager(ColumnMap(paths, (), ()), rule.name, find_reference, others=column_paths)
-        stage_rows(selector.traces(out, *_statement(rule, window, last_run.watermark)), stager, staged, rejects)
+        stage_rows(selector.traces(out, statement, parameters), stager, staged, rejects)
         selector.check(last_run)
         notes = [*selector.notes(), *([] if window.backfill else selector.left_out(last_run))]
         write_parquet(connection, _SQL["looked_at"], decided)
@@ -197,42 +220,6 @@ def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: 
     return LastRun(instant(watermark), json.loads(definition), scored)
 
 
-def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[str, Mapping[str, Any]]:
-    """Return the statement that decides on a batch, and its parameters."""
-    if window.backfill:
-        # A row without a time is in no range of dates.
-        looked_at = "time >= coalesce($since, time) AND time < coalesce($until, TIMESTAMPTZ 'infinity')"
-        bounds: dict[str, Any] = {"since": window.since, "until": window.until}
-    else:
-        begins = [rule.start] if rule.start else []
-        if watermark and rule.late_days is not None:
-            begins.append(watermark - timedelta(days=rule.late_days))
-        looked_at = "coalesce(time >= $begin, true) AND coalesce(outcome IN ('failed', 'skipped'), true)"
-        bounds = {"begin": max(begins, default=None)}
-    # A trace that breaks a condition, or for which one cannot be evaluated, is filtered with its text as the reason
-    cases = [
-        f"WHEN fits{n} IS NULL THEN $unknown || $where{n} WHEN NOT fits{n} THEN $where{n}"
-        for n in range(len(rule.where))
-    ]
-    texts = {f"where{n}": condition.text for n, condition in enumerate(rule.where)}
-    statement = _SQL["decide"].format(
-        looked_at=f"coalesce({looked_at}, false)",
-        values="".join(f", try_cast({column} AS JSON)::VARIANT AS {column}" for column in _columns(rule).values()),
-        fits="".join(f", {condition.sql} AS fits{n}" for n, condition in enumerate(rule.where)),
-        broken=f"CASE {' '.join(cases)} END" if cases else "NULL::VARCHAR",
-    )
-    unknown = {"unknown": _UNKNOWN} if cases else {}
-    return statement, {"enabled": rule.enabled, **bounds, **texts, **unknown}
-
-
-def _columns(rule: Rule) -> dict[str, str]:
-    """Return the columns that the conditions look at, by path."""
-    columns: dict[str, str] = {}
-    for condition in rule.where:
-        columns |= condition.columns
-    return columns
-
-
 @dataclass(slots=True)
 class _Selector:
     """Decides on the rows of a rule's source, and counts what it has seen of them."""
@@ -243,6 +230,8 @@ class _Selector:
     """Those of the rule's data set, by sample id."""
     mapping: Mapping[str, str]
     """Where everything that a sample consists of is in a trace."""
+    columns: Mapping[str, str]
+    """The columns that its conditions look at, by path."""
     joined: dict[str, Reference] = field(default_factory=dict)
     """The reference of each sampled trace, by trace id."""
     contents: Contents = field(default_factory=Contents)
@@ -260,16 +249,15 @@ class _Selector:
         import duckdb
         import pyarrow as pa
 
-        columns = _columns(self.rule)
         deadline = time.monotonic() + _LIMIT_S
         text = pa.string()
         types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
-        types |= dict.fromkeys(("problem", *columns.values()), text)
+        types |= dict.fromkeys(("problem", *self.columns.values()), text)
         files = _files(self.rule.source)
         rows = AS_IT_STANDS.rows(read("\n".join(files), out, self.contents) if files else iter(()))
         # Only so many rows are in memory, and all batches together have one deadline
         while batch := list(islice(rows, _BATCH)):
-            described = [self._described(raw, columns) for raw in batch]
+            described = [self._described(raw) for raw in batch]
             self.connection.register("batch", pa.Table.from_pylist(described, schema=pa.schema(types)))
             try:
                 with time_limit(self.connection, deadline - time.monotonic()):
@@ -283,7 +271,7 @@ class _Selector:
             # A bucket is empty where a row is not looked at
             yield from self._staged([(raw, *decision_by_row[raw.row]) for raw in batch])
 
-    def _described(self, raw: Raw, columns: Mapping[str, str]) -> dict[str, Any]:
+    def _described(self, raw: Raw) -> dict[str, Any]:
         """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
         # What stands at the paths of the rule
         rule = self.rule
@@ -293,10 +281,10 @@ class _Selector:
         if raw.record is not None:
             self.n_records += 1
             try:
-                for path in (rule.id, rule.time, *columns):
+                for path in (rule.id, rule.time, *self.columns):
                     cells[path] = value(raw.record, path)
                     self.at[path] += cells[path] is not None or is_there(raw.record, path)
-                inputs = {column: clean(_json(cells[path])) for path, column in columns.items()}
+                inputs = {column: clean(_json(cells[path])) for path, column in self.columns.items()}
             except (ValueError, RecursionError) as error:
                 problems.append(f"{path}: {error}")
 
@@ -375,7 +363,7 @@ class _Selector:
         """Yield lines about files, and paths that lead nowhere or to something that users may not expect."""
         rule = self.rule
         yield from (f"{rule.name}: {note}" for note in self.contents.notes())
-        for path in _columns(rule):
+        for path in self.columns:
             # What must be absent is often in no trace at all.
             absent = rf"{re.escape(path)}\s+is\s+null"
             wanted_absent = any(re.search(absent, condition.text, re.IGNORECASE) for condition in rule.where)

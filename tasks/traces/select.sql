@@ -23,14 +23,26 @@ SELECT watermark::VARCHAR, definition,
 FROM trace_rules WHERE rule = $rule
 
 -- name: decide
+-- A trace that breaks a condition, or for which one cannot be evaluated, is filtered with the text of the first such one
+-- as the reason. In a backfill, a row without a time is in no range of dates.
 INSERT INTO decided
-SELECT "row", trace_id, "time", outcome IS NOT NULL AS again, {looked_at} AS looked_at,
+SELECT "row", trace_id, "time", outcome IS NOT NULL AS again,
+       coalesce(
+           CASE WHEN $backfill
+               THEN "time" >= coalesce($since, "time") AND "time" < coalesce($until, TIMESTAMPTZ 'infinity')
+               ELSE coalesce("time" >= $begin, true) AND coalesce(outcome IN ('failed', 'skipped'), true)
+           END,
+           false
+       ) AS looked_at,
        CASE WHEN NOT $enabled THEN 'disabled' WHEN problem IS NOT NULL THEN 'quarantined'
             WHEN broken IS NOT NULL THEN 'filtered' WHEN NOT sampled THEN 'sampled_out' ELSE 'sampled' END AS bucket,
        CASE bucket WHEN 'quarantined' THEN problem WHEN 'filtered' THEN broken END AS reason
 FROM (
-    SELECT *, {broken} AS broken FROM (
-        SELECT *{fits} FROM (SELECT "row", trace_id, "time", sampled, problem{values} FROM batch)
+    SELECT *, list_position(list_transform(fits, lambda fit: fit IS NOT TRUE), true) AS first_broken,
+           CASE WHEN fits[first_broken] IS NULL THEN $unknown ELSE '' END || ($conditions::VARCHAR[])[first_broken] AS broken
+    FROM (
+        SELECT *, [{fits}]::BOOLEAN[] AS fits
+        FROM (SELECT "row", trace_id, "time", sampled, problem{values} FROM batch)
     )
 ) LEFT JOIN known USING (trace_id)
 RETURNING "row", trace_id, CASE WHEN looked_at THEN bucket ELSE '' END, reason

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 
-TEXTS = ("sample_id", "release", "question", "answer", "missing_because", "repeat", "cluster", "label")
-LISTS = ("references", "facts", "context")
-"""Columns of several texts, which an expectation sees as one: a line each."""
-LENGTHS = ("question_chars", "answer_chars")
-NUMBERS = (*LENGTHS, "n_references")
-COLUMNS = ("row", *TEXTS, *LISTS, *NUMBERS)
+COLUMNS = (
+    "row", "sample_id", "release", "question", "answer", "missing_because", "repeat", "cluster", "label", "references",
+    "facts", "context", "question_chars", "answer_chars", "n_references",
+)  # fmt: skip
 """What expectations may be about, beside slices and other columns of the data."""
 
 _ROW_BY_ROW = re.compile(
@@ -96,8 +94,7 @@ class Expectation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(NamedTuple):
     """The expectations of a user, in the order of the file, under the name that they have together, and its text."""
 
     name: str
@@ -371,10 +368,8 @@ def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Ite
     data_columns = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()]
     for expectation in suite.expectations:
         _check_columns(expectation, [*COLUMNS, *data_columns], f"expectations: {expectation.name}")
-    columns = {name: name for name in ("row", *TEXTS)}
-    columns |= {name: f'array_to_string("{name}", chr(10))' for name in LISTS}
-    columns |= {name: f"coalesce(length({name.removesuffix('_chars')}), 0)" for name in LENGTHS}
-    columns["n_references"] = 'coalesce(len("references"), 0)'
+    db.execute(_SQL["texts"])
+    columns = {name: f'"{name}"' for name in COLUMNS}
     for name in data_columns:
         in_maps = ", ".join(f'map_extract("{map_column}", {quoted(name)})[1]' for map_column in ("slices", "columns"))
         columns.setdefault(name, f"coalesce({in_maps})")
@@ -382,7 +377,7 @@ def text_frames(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -> Ite
     # An expectation of the whole may be about no column at all
     selected = ", ".join(["file_row_number", *(columns[name] for name in names)])
     n_done = 0
-    for batch in db.execute(f"SELECT {selected} FROM staged_file").to_arrow_reader(n_rows):
+    for batch in db.execute(f"SELECT {selected} FROM texts").to_arrow_reader(n_rows):
         texts = [column.to_pandas().to_numpy() for column in batch.columns[1:]]
         index = pd.RangeIndex(n_done, n_done + batch.num_rows)
         yield pd.DataFrame(dict(zip(names, texts, strict=True)), index=index)

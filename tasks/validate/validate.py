@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from answerkey.tasks.load.staged import quarantine_schema, staged_schema
+from answerkey.tasks.load.rows import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import (
     LENGTH_TOLERANCE,
     MISSING_TOLERANCE,
@@ -209,8 +209,7 @@ def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
             yield db
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
+class _Broken(NamedTuple):
     """A rule, and the positions of the rows that break it.
 
     `tolerated` says that they are no more than the `mostly` of a user's expectation allows.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.tasks.load.columns import usual_names
-from answerkey.tasks.load.formats.format import (
+from answerkey.tasks.load.formats.special import (
     NOTED,
     Convert,
     Row,
@@ -22,7 +22,7 @@ from answerkey.tasks.load.formats.format import (
     row,
 )
 from answerkey.tasks.load.given import given
-from answerkey.tasks.load.rows import Record
+from answerkey.tasks.load.plain import Record
 
 _KINDS = json.loads(Path(__file__).with_name("promptfoo_assertions.json").read_text(encoding="utf-8"))
 """What the value of each kind of assertion is: a `right` answer, a `part` of one, or neither (`other`)."""

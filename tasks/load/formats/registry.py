@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import WIDE, is_there, is_usual, names_in, usual_names, value
 from answerkey.tasks.load.formats import promptfoo, special
-from answerkey.tasks.load.formats.format import (
+from answerkey.tasks.load.formats.special import (
     NOTED,
     UNREADABLE,
     Convert,
@@ -40,8 +40,8 @@ from answerkey.tasks.load.formats.format import (
     seconds,
 )
 from answerkey.tasks.load.given import given, is_given, names_of_scores
-from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
-from answerkey.tasks.load.rows import Raw, Record, item_row
+from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, Record, kind_of
+from answerkey.tasks.load.rows import Raw, item_row
 from answerkey.tasks.load.sources import called
 
 LOOK_AHEAD = 100
@@ -207,8 +207,7 @@ def _cell_at(record: Record, document: Record, path: str) -> Any:
     return value(document, path[1:]) if path.startswith("/") else value(record, path)
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """A kind of file that a tool writes, as the head of `formats.yaml` explains it.
 
     `releases` says in the plural what of the tool becomes a release (`models`); where it is empty, the files do not
@@ -319,15 +318,15 @@ class Reading:
                 # Nearly all rows are such, and there may be millions.
                 yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
-            # Only a document becomes several rows, which are numbered
-            step = 1 if raw.document else 0
-            number = raw.row + shift
             converted = [raw] if raw.record is None else list(self._convert(raw, raw.record))
             for index, row_of_item in enumerate(converted):
-                position = index * step
-                file_row = None if raw.file_row is None else raw.file_row + position
-                yield row_of_item._replace(row=number + position, document=False, file=raw.file, file_row=file_row)
-            shift += (max(len(converted), 1) - 1) * step
+                # Only a document becomes several rows, which are numbered
+                position = index if raw.document else 0
+                number = raw.row + shift + position
+                file_row = raw.file_row and raw.file_row + position
+                yield row_of_item._replace(row=number, document=False, file=raw.file, file_row=file_row)
+            if raw.document and converted:
+                shift += len(converted) - 1
 
     def _convert(self, raw: Raw, record: Record) -> Iterator[Raw]:
         # Each item of a document that is of no format is a row
@@ -371,8 +370,7 @@ class Reading:
 AS_IT_STANDS = Reading(PLAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """The rows of a source as they are read, with the records among the first, from which columns are recognised."""
 
     reading: Reading

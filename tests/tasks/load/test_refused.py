@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load import tables
+from answerkey.tasks.load import rows
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.sources import SUPPORTED, read
 from tests.tasks.staging_help import refusal, workbook
@@ -209,11 +209,11 @@ def test_no_file_is_not_all_files_of_this_folder(tmp_path, monkeypatch, nothing)
     ],
 )
 def test_a_view_that_computes_without_end_is_given_up(tmp_path, monkeypatch, view, seconds):
-    monkeypatch.setattr(tables, "_LONGEST_S", seconds)
+    monkeypatch.setattr(rows, "_LONGEST_S", seconds)
     file = tmp_path / "d.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute(f"CREATE VIEW v AS {view}")
-    assert refusal(list, tables.read_table(file, "v")) == (
+    assert refusal(list, rows.read_table(file, "v")) == (
         f"{file}::v: takes more than {seconds:.0f} s or 400MB of memory to read; if that is right for this view, write "
         "its rows to a Parquet file, and name that"
     )

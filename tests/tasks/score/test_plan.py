@@ -12,7 +12,7 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.tasks.load.staged import staged_schema
+from answerkey.tasks.load.rows import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import plan, with_baseline_answers
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard

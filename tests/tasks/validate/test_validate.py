@@ -15,7 +15,7 @@ import regex
 
 from answerkey.metrics_core.text import is_blank
 from answerkey.metrics_core.validation import InvalidValue
-from answerkey.tasks.load.staged import quarantine_schema, staged_schema
+from answerkey.tasks.load.rows import quarantine_schema, staged_schema
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.store import parquet_writer

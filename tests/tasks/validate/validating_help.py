@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.staged import quarantine_schema, staged_schema
+from answerkey.tasks.load.rows import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from tests.tasks.staging_help import rows_of
