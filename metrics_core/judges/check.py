@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
@@ -75,10 +76,9 @@ class JudgeCheck:
         """For each judge and right verdict: `[least, most, questions answered, answered rightly]`."""
         counts: dict[str, list[list[float]]] = {}
         for judge, replies in self.replies.items():
-            rights: dict[tuple[float, float], list[bool]] = {}
-            for question, value in replies:
-                rights.setdefault(question.bounds, []).append(question.is_right(value))
-            counts[judge] = [[*bounds, len(rights[bounds]), sum(rights[bounds])] for bounds in sorted(rights)]
+            n_answered = Counter(question.bounds for question, _ in replies)
+            n_right = Counter(question.bounds for question, value in replies if question.is_right(value))
+            counts[judge] = [[*bounds, n_answered[bounds], n_right[bounds]] for bounds in sorted(n_answered)]
         return counts
 
 

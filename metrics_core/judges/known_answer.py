@@ -185,12 +185,14 @@ class _Row:
 
     def differs_from(self, row: _Row) -> bool:
         """Whether a reference of the other question is surely no answer to this one."""
+        # References with a word in common, two numbers, or abbreviations may mean the same
         texts = [" ".join(self.references), " ".join(row.references)]
         have_numbers = all(any(map(str.isnumeric, text)) for text in texts)
         text_parts = " ".join(texts).replace(".", "").split()
         abbreviated = any(part.isupper() and len(part) <= _LONGEST_ABBREVIATION for part in text_parts)
         if self.stems & row.stems or have_numbers or abbreviated:
             return False
+        # Questions that are alike may have the same answer
         stems = _stems(self.question)
         stems_of_row = _stems(row.question)
         return len(stems & stems_of_row) < _SIMILAR * min(len(stems), len(stems_of_row))

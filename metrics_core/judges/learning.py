@@ -138,6 +138,7 @@ def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], n_examples: i
     clusters: set[Hashable] = set()
     while len(chosen_rows) < n_examples and any(queues.values()):
         for queue in queues.values():
+            # Answers to one question would teach the same thing twice
             while queue and rows[queue[0]].cluster in clusters:
                 queue.pop(0)
             if queue and len(chosen_rows) < n_examples:

@@ -539,20 +539,24 @@ def _reply(answer: Mapping[str, Any], wire: _Wire) -> Reply:
             # Another end of thoughts after the thoughts: what it ends is ambiguous, so nothing is taken away.
             content = f"<think>{thoughts}</think>{content}"
     elif refusal := message.get("refusal") or specific.get("refusal"):
-        kind, content = "refusal", refusal
+        kind = "refusal"
+        content = refusal
     elif call := message.get("tool_calls") or message.get("function_call"):
-        kind, content = "tool_call", json.dumps(call, default=str, sort_keys=True)
+        kind = "tool_call"
+        content = json.dumps(call, default=str, sort_keys=True)
     elif thoughts:
-        kind, content = "thoughts", thoughts
+        kind = "thoughts"
+        content = thoughts
 
     # litellm estimates the tokens that are missing, and rounds what is no whole number.
     usage = _mapping((body if isinstance(body.get("choices"), list) else answer).get("usage"))
     # litellm reports 0 tokens of the prompt if the server sent no usage, so 0 means unknown.
     tokens_in = _token_count(usage.get("prompt_tokens")) or None
+    # A server may repeat the key that it was sent, and a reply is kept.
+    keys = [secret for secret in _secrets_of(wire.model) if len(secret) >= _LEAST_KEY]
 
     def clean(value: object) -> str:
-        # A server may repeat the key that it was sent, and a reply is kept
-        return storable(_blanked(str(value or ""), wire.model, min_chars=_LEAST_KEY))
+        return storable(_blanked(str(value or ""), keys))
 
     return Reply(
         text=clean(content),
@@ -622,7 +626,7 @@ def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
 
 def without_secrets(text: str, model: ModelRef) -> str:
     """An error on one line and without any key or password that it may quote."""
-    text = _blanked(text, model)
+    text = _blanked(text, _secrets_of(model))
     # Providers quote keys in part: sk-ab***yz.
     text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
     # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
@@ -631,8 +635,15 @@ def without_secrets(text: str, model: ModelRef) -> str:
     return " ".join(storable(text).split())[:500]
 
 
-def _blanked(text: str, model: ModelRef, min_chars: int = 1) -> str:
-    """A text without the key of a model, and the keys, tokens and secrets in the environment."""
+def _blanked(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
+        text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
+    return text
+
+
+def _secrets_of(model: ModelRef) -> list[str]:
+    """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
     endings = ("_API_KEY", "_TOKEN", "_SECRET")
     secrets = [
         value.strip() for name, value in os.environ.items() if name.endswith(endings) and len(value.strip()) >= 8
@@ -640,11 +651,7 @@ def _blanked(text: str, model: ModelRef, min_chars: int = 1) -> str:
     # A word in the environment may stand in any message; what was given as the key is one, however short.
     if model.api_key:
         secrets.append(model.api_key)
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= min_chars:
-            # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
-            text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
-    return text
+    return sorted(secrets, key=len, reverse=True)
 
 
 Prices = tuple[float, float, float]
