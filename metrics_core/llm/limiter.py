@@ -52,7 +52,7 @@ class Limiter:
         in_flight: calls that have not ended.
     """
 
-    def __init__(self, ceiling: int, patience: float = math.inf) -> None:
+    def __init__(self, ceiling: int, patience: float) -> None:
         self._ceiling, self._patience = ceiling, patience
         self.limit: float = min(_FIRST_CALLS, ceiling)
         self.in_flight = 0
