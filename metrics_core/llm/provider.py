@@ -212,7 +212,8 @@ class _Wire:
         if status in (400, 422):
             return _of_request(code, text, message, litellm_class)
         if status == 408:
-            return self.timeout()
+            # Where nobody has waited, as for a line of a batch, only the server can say for how long
+            return self.timeout() if self.timeout_s else CallError("trouble", "timeout", message)
         if status == 429 and "insufficient_quota" in text:
             return CallError("fatal", "quota", message)
         if status in (413, 429) and _TOO_LONG.search(text):
@@ -445,6 +446,12 @@ def reply_in(status: int, body: object, model: ModelRef) -> Reply:
 
     Raises:
         CallError: as `complete`.
+
+    >>> try:
+    ...     reply_in(200, {"error": {"code": 408, "message": "the model timed out"}}, ModelRef("openai/m"))
+    ... except CallError as error:
+    ...     print(error)
+    error_in_reply: the model timed out (408)
     """
     wire = _Wire(model, status=status, body=json.dumps(body).encode())
     if status != 200 or not _choice(wire.json) or _error_within(wire.json):
