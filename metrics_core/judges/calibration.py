@@ -104,6 +104,7 @@ def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Fl
     """Whether each score reaches a threshold learned without its cluster. One learned with it flatters the metric."""
     codes = codes_of(clusters, len(scores))
     folds = (np.arange(len(scores)) if codes is None else codes) % _FOLDS
+    # A fold that has all answers leaves none to learn from
     verdicts = np.empty(len(scores))
     for fold in np.unique(folds):
         in_fold = folds == fold

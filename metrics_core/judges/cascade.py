@@ -12,7 +12,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import count
 
 from answerkey.metrics_core.sample import Sample, content_hash
 
@@ -49,20 +49,15 @@ def trial_of(candidates: Iterable[Sample], accepted: float) -> Trial:
     >>> len(trial_of(answers, 0.05).drawn), len(trial_of(answers[:60], 0.05).drawn)
     (136, 59)
     """
-    n = 0
-
-    def counted() -> Iterable[tuple[str, Sample]]:
-        nonlocal n
-        for sample in candidates:
-            n += 1
-            yield key_of(sample), sample
-
-    largest_size = trial_size(10**6, accepted)
-    nearest = heapq.nsmallest(largest_size, counted(), key=itemgetter(0))
+    # There may be very many, so no more of them are kept than the largest trial has
+    numbers = count()
+    numbered = ((key_of(sample), next(numbers), sample) for sample in candidates)
+    nearest = heapq.nsmallest(trial_size(10**6, accepted), numbered)
+    n = next(numbers)
     size = trial_size(n, accepted)
     if size >= n:
         return Trial(n, ())
-    return Trial(n, tuple(sample for _, sample in nearest[:size]))
+    return Trial(n, tuple(sample for *_, sample in nearest[:size]))
 
 
 def key_of(sample: Sample) -> str:

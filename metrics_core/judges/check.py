@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
@@ -75,10 +76,9 @@ class JudgeCheck:
         """For each judge and right verdict: `[least, most, questions answered, answered rightly]`."""
         counts: dict[str, list[list[float]]] = {}
         for judge, replies in self.replies.items():
-            rights: dict[tuple[float, float], list[bool]] = {}
-            for question, value in replies:
-                rights.setdefault(question.bounds, []).append(question.is_right(value))
-            counts[judge] = [[*bounds, len(rights[bounds]), sum(rights[bounds])] for bounds in sorted(rights)]
+            n_answered = Counter(question.bounds for question, _ in replies)
+            n_right = Counter(question.bounds for question, value in replies if question.is_right(value))
+            counts[judge] = [[*bounds, n_answered[bounds], n_right[bounds]] for bounds in sorted(n_answered)]
         return counts
 
 
@@ -230,13 +230,11 @@ def estimate_cost(
         row_calls = counter.calls
         if row_calls or not n_samples:
             for _, asking in metric.alone():
-                check_calls = asking.expected([question.sample for question in questions], ledger.reply)
-                for call in chain.from_iterable(check_calls):
-                    counter.add(call)
-                # Those that are made again; a judge that has changed is asked more
-                repeated_samples = [question.sample for question in asked_before(asking, questions)]
-                for call in chain.from_iterable(asking.expected(repeated_samples, ledger.reply)):
-                    counter.add(replace(call, request=replace(call.request, again="again")))
+                # All questions, and those that are asked again; a judge that has changed is asked more
+                for asked, again in ((questions, ""), (asked_before(asking, questions), _AGAIN)):
+                    calls_of_check = asking.expected([question.sample for question in asked], ledger.reply)
+                    for call in chain.from_iterable(calls_of_check):
+                        counter.add(replace(call, request=replace(call.request, again=again)))
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, checks=counter.calls - row_calls)

@@ -114,6 +114,7 @@ def compared(
     >>> compared(0, equivalent=[[0, 1], [0]], contradicted=[[], []], n_answer=2).pairs
     (('r1.1', 'a2'), ('r1.2', 'a1'))
     """
+    # Facts that are matched may be contradicted as well
     ids = reference_ids(reference, len(equivalent))
     matching = one_to_one([sorted(choices) for choices in equivalent])
     contradictions = []
@@ -302,6 +303,7 @@ def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
     columns = list(chain.from_iterable(choices))
     if not columns:
         return {}
+    # A row for each position, with a True for each of its choices
     ends = [0, *accumulate(map(len, choices))]
     links = csr_array((np.ones(len(columns), bool), columns, ends), shape=(len(choices), max(columns) + 1))
     partners = maximum_bipartite_matching(links, perm_type="column")

@@ -116,6 +116,7 @@ class JudgeMetric(Metric):
         if self.trial is not None or not self.accepted_error:
             return self
 
+        # The samples may be very many, so they are matched some hundreds at a time
         def candidates() -> Iterator[Sample]:
             remaining = iter(samples)
             while batch := list(islice(remaining, _MATCHED_AT_ONCE)):

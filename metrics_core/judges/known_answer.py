@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
-from itertools import chain, cycle, islice, zip_longest
+from itertools import cycle, islice, zip_longest
 from typing import Any
 
 from answerkey.metrics_core.metric import identical_reference
@@ -141,8 +141,8 @@ def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
     return tuple(questions)
 
 
-_Answer = tuple[str, "_Row", str]
-"""What it tries, the question, and the answer."""
+_Answer = tuple[str, str]
+"""What it tries, and the answer."""
 
 
 def _questions(
@@ -152,11 +152,14 @@ def _questions(
     script: str,
 ) -> Iterator[KnownAnswer]:
     # The first answer to every question before the second to any
-    answers = chain.from_iterable(zip_longest(*(answers_of(number, rows) for number in range(len(rows)))))
-    for name, row, answer in filter(None, answers):
-        sample = Sample(f"generated: {name}", answer, row.references, row.question)
-        if identical_reference(sample) is None:
-            yield KnownAnswer(name, sample, match, match, script)
+    for answers in zip_longest(*(answers_of(number, rows) for number in range(len(rows)))):
+        for row, answer in zip(rows, answers, strict=True):
+            if answer is None:
+                continue
+            name, text = answer
+            sample = Sample(f"generated: {name}", text, row.references, row.question)
+            if identical_reference(sample) is None:
+                yield KnownAnswer(name, sample, match, match, script)
 
 
 @dataclass(frozen=True)
@@ -185,12 +188,14 @@ class _Row:
 
     def differs_from(self, row: _Row) -> bool:
         """Whether a reference of the other question is surely no answer to this one."""
+        # References with a word in common, two numbers, or abbreviations may mean the same
         texts = [" ".join(self.references), " ".join(row.references)]
         have_numbers = all(any(map(str.isnumeric, text)) for text in texts)
         text_parts = " ".join(texts).replace(".", "").split()
         abbreviated = any(part.isupper() and len(part) <= _LONGEST_ABBREVIATION for part in text_parts)
         if self.stems & row.stems or have_numbers or abbreviated:
             return False
+        # Questions that are alike may have the same answer
         stems = _stems(self.question)
         stems_of_row = _stems(row.question)
         return len(stems & stems_of_row) < _SIMILAR * min(len(stems), len(stems_of_row))
@@ -239,16 +244,9 @@ def _first_by_reference(rows: Iterable[_Row]) -> list[_Row]:
     return list(row_by_reference.values())[:_POOL]
 
 
-@cache
-def _sentences(script: str) -> tuple[str, str]:
-    """A sentence around an answer, and one that denies it, in a language of this script; empty where there is none."""
-    sentences = packaged("sentences").get(script, {})
-    return sentences.get("is", ""), sentences.get("is_not", "")
-
-
 def _stated(answer: str, row: _Row, number: int) -> str:
     """An answer in a sentence, or after its question: in turn, so that the form says nothing of the verdict."""
-    sentence, _ = _sentences(row.script)
+    sentence: str = packaged("sentences").get(row.script, {}).get("is", "")
     in_sentence = sentence and number % 2 and len(words(answer)) <= _MOST_WORDS
     return sentence.format(answer) if in_sentence else f"{row.question} {answer}"
 
@@ -256,8 +254,8 @@ def _stated(answer: str, row: _Row, number: int) -> str:
 def _matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
     row = rows[number]
     if len(row.reference) <= _LONGEST_ANSWER:
-        yield "the reference, rephrased", row, _stated(row.reference, row, number)
-        yield "the reference, rephrased", row, _stated(row.reference, row, number + 1)
+        yield "the reference, rephrased", _stated(row.reference, row, number)
+        yield "the reference, rephrased", _stated(row.reference, row, number + 1)
 
 
 def _not_matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
@@ -274,24 +272,24 @@ def _not_matching(number: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
         changed = _changed_number(numbers[0])
         if is_single_number and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
             text = row.reference.replace(numbers[0], changed)
-            answers.append(("another number", row, _stated(text, row, number)))
+            answers.append(("another number", _stated(text, row, number)))
     # Where the surname alone is a reference, the given name is beside the point.
     elif name and not any(_stems(text) <= _stems(name[1]) for text in row.references):
         for given_name, _ in filter(None, (_name(next_row.reference) for next_row in following)):
             if not _stems(given_name) & row.stems:
-                answers.append(("another name", row, _stated(f"{given_name} {name[1]}", row, number)))
+                answers.append(("another name", _stated(f"{given_name} {name[1]}", row, number)))
                 break
 
-    # The reference, denied
-    _, sentence = _sentences(row.script)
+    # The reference, denied by a sentence in a language of its script
+    sentence = packaged("sentences").get(row.script, {}).get("is_not", "")
     is_short = len(words(row.reference)) <= _MOST_WORDS and len(row.reference) >= _FEWEST_LETTERS
     if sentence and is_short and row.reference[-1] not in ".!?":
-        answers.append(("the reference, denied", row, sentence.format(row.reference)))
+        answers.append(("the reference, denied", sentence.format(row.reference)))
 
     # That of the next question that it does not fit
     for next_row in following:
         if row.differs_from(next_row) and len(next_row.reference) <= _LONGEST_ANSWER:
-            answers.append(("another question's reference", row, _stated(next_row.reference, row, number)))
+            answers.append(("another question's reference", _stated(next_row.reference, row, number)))
             break
     start = number % max(len(answers), 1)
     yield from (*answers[start:], *answers[:start])

@@ -75,11 +75,6 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
     # At random: labels may come in a pattern.
     folds = np.random.default_rng(0).permutation(int(codes.max()) + 1)[codes] % _FOLDS
 
-    def agreed_by(candidate: Rubric, indices: Any) -> Any:
-        if candidate is rubric:
-            return agreed[indices]
-        return _agreed(judge, candidate, [rows[index] for index in indices])
-
     def chosen_from(inside: Any) -> Rubric:
         """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
         rng = np.random.default_rng(0)
@@ -98,7 +93,8 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
                 continue
             chosen = [Example(rows[index].sample, (rows[index].verdict,)) for index in examples]
             candidate = replace(rubric, examples=tuple(chosen))
-            gain = float((np.nan_to_num(agreed_by(candidate, tested)) - agreed[tested]).mean())
+            agreed_so = _agreed(judge, candidate, [rows[index] for index in tested])
+            gain = float((np.nan_to_num(agreed_so) - agreed[tested]).mean())
             # Never for a tie: what is there already needs no reason.
             if gain > best_gain:
                 best = candidate
@@ -106,11 +102,12 @@ def learn(rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, n_exampl
         return best
 
     # Each fold is judged with examples from the others
-    agreed_new = np.full(len(rows), np.nan)
+    agreed_new = agreed.copy()
     for fold in range(_FOLDS):
         candidate = chosen_from(np.flatnonzero(folds != fold))
-        in_fold = np.flatnonzero(folds == fold)
-        agreed_new[in_fold] = agreed_by(candidate, in_fold)
+        if candidate is not rubric:
+            in_fold = np.flatnonzero(folds == fold)
+            agreed_new[in_fold] = _agreed(judge, candidate, [rows[index] for index in in_fold])
     twice = np.flatnonzero(np.isfinite(agreed_new))
     clusters = [rows[index].cluster for index in twice]
     difference = paired_difference(agreed[twice], agreed_new[twice], binary=True, clusters=clusters)
@@ -138,6 +135,7 @@ def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], n_examples: i
     clusters: set[Hashable] = set()
     while len(chosen_rows) < n_examples and any(queues.values()):
         for queue in queues.values():
+            # Answers to one question would teach the same thing twice
             while queue and rows[queue[0]].cluster in clusters:
                 queue.pop(0)
             if queue and len(chosen_rows) < n_examples:

@@ -206,6 +206,7 @@ class Rubric:
 
     @property
     def _content(self) -> dict[str, object]:
+        # As the keys of the file have it, of which empty ones are left out
         criteria = []
         for criterion in self.criteria:
             scale = "yes/no" if criterion.is_yes_no else dict(criterion.scale)
@@ -267,6 +268,7 @@ class Rubric:
         >>> rubric.read('{"reason": "One word.", "verdict": "Yes"}')
         (Verdict(label='yes', value=1.0, reason='One word.'),)
         """
+        # A single verdict is the object itself; of several, each is an object under the name of its field
         reply_object = read_object(reply)
         several = len(self.criteria) > 1
         verdicts = []
@@ -386,6 +388,7 @@ def _checked(model: type[M], content: object, located: Located, key_path: str = 
     except ValidationError as error:
         lines = []
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        # A line for each problem, with what should be there: the description of the field
         for problem in error.errors():
             key = str(*problem["loc"][:1])
             if problem["type"] == "extra_forbidden":
@@ -425,6 +428,7 @@ def _scale(value: object) -> Scale:
         scale = {str(level): (level - low) / max(high - low, 1) for level in range(low, high + 1)}
     else:
         scale = value if isinstance(value, dict) else {}
+    # A scale with anything else in it is none
     for label, score in scale.items():
         if not (_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1):
             scale = {}
@@ -493,6 +497,7 @@ def _model_of_examples(rubric: Rubric) -> Any:
             raise ValueError(
                 f"{quoted(value)} must give one verdict by each criterion: {{{': ..., '.join(names)}: ...}}"
             )
+        # Each on the scale of its criterion
         labels = []
         for criterion in rubric.criteria:
             verdict = value[criterion.field]
@@ -591,6 +596,7 @@ class RubricMetric(ModelMetric):
         """Make one call and read the verdicts."""
         [question] = self.requests(sample, judge, repeat)
         verdicts = await client.ask(judge, question, self.rubric.read, bill)
+        # One verdict stands as it is; several are told apart by their fields
         by_field = dict(zip((criterion.field for criterion in self.rubric.criteria), verdicts, strict=True))
         values = {field: verdict.value for field, verdict in by_field.items()}
         if len(verdicts) == 1:

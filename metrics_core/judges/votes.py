@@ -70,9 +70,7 @@ Ask = Callable[[ModelRef, int], Awaitable[Vote]]
 """Asks a model about a sample, in one of its repeats."""
 
 
-async def votes_of(
-    ask: Ask, judges: Sequence[ModelRef], fallbacks: Sequence[ModelRef] = (), repeats: int = 1
-) -> list[Vote]:
+async def votes_of(ask: Ask, judges: Sequence[ModelRef], fallbacks: Sequence[ModelRef], repeats: int) -> list[Vote]:
     """All votes of the first judge, then those of the next; each repeat is a question of its own."""
 
     async def of_repeat(repeat: int) -> list[Vote]:

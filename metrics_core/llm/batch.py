@@ -99,9 +99,8 @@ class Batch:
 
     Attributes:
         run: whose batch it is.
-        results: for each line, by its call id, the status and the body of its answer. Status 0: the provider did not
-            work on it.
-        contradicted: call ids of lines with results that contradict each other.
+        results: for each line, by its call id, the status and the body of its answer; several where they contradict
+            each other. Status 0: the provider did not work on it.
         garbled: whether some results belong to no line.
         rows: the lines of its file.
         coming: calls that are about to join.
@@ -111,8 +110,7 @@ class Batch:
     run: Batches
     model: ModelRef
     name: str
-    results: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    contradicted: set[str] = field(default_factory=set)
+    results: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
     garbled: bool = False
     completed: bool = False
     rows: list[str] = field(default_factory=list)
@@ -166,8 +164,9 @@ class Batch:
                 answer = status if is_status else 500, response.get("body")
             elif response is not None:
                 answer = 500, None
-            if self.results.setdefault(call_id, answer) != answer:
-                self.contradicted.add(call_id)
+            answers = self.results.setdefault(call_id, [])
+            if answer not in answers:
+                answers.append(answer)
 
     async def reply(self, call_id: str) -> Reply:
         """Wait for the reply to a call.
@@ -179,17 +178,17 @@ class Batch:
             LedgerError: the ledger cannot be used.
         """
         await asyncio.shield(self.run.fetching[self])
-        status, body = self.results.get(call_id, (0, None))
-        if call_id in self.contradicted:
+        answers = self.results.get(call_id, [])
+        if len(answers) > 1:
             problem = "its batch has several results for it, which contradict each other"
-        elif call_id not in self.results and self.garbled:
+        elif not answers and self.garbled:
             problem = "the results of its batch cannot be read"
-        elif call_id not in self.results and self.completed:
+        elif not answers and self.completed:
             problem = "it is missing from the results of its batch, which was completed"
-        elif not status:
+        elif not answers or not answers[0][0]:
             raise Unsent("the provider did not process it: its batch expired or was cancelled")
         else:
-            return reply_in(status, body, self.model)
+            return reply_in(*answers[0], self.model)
         raise CallError("permanent", GARBLED, f"{problem}; it counts as paid")
 
     async def _fetch(self) -> None:

@@ -204,7 +204,8 @@ class Client:
                 self.afford()
                 if claimed:
                     if resumed is not None:
-                        self.count(bill, Bill(calls=1))
+                        bill.calls += 1
+                        self.total.calls += 1
                     await self._prepared(model)
                     in_batch = self.batches is not None and self.limits.batch
                     question = _Question(self, model, request, reader, bill=bill, resumed=resumed, in_batch=in_batch)
@@ -218,11 +219,6 @@ class Client:
             finally:
                 if claimed:
                     await self.ledger.do(Ledger.release, request.key)
-
-    def count(self, bill: Bill, paid: Bill) -> None:
-        """Count calls, and what came back and was paid, for a question and for the run."""
-        bill.add(paid)
-        self.total.add(paid)
 
     def afford(self, most_usd: float = 0.0) -> None:
         """Raise if a call that may cost so many dollars cannot be bought, or nothing may be asked.
@@ -385,7 +381,7 @@ class _Question(Generic[T]):
                 limiter.release(started, load, retry_after)
         finally:
             if has_turn:
-                breaker.go_on()
+                breaker.turn.release()
 
     async def _in_batch(self, batches: Batches) -> T:
         """The first call, in a batch; it waits as long as it takes, and the clock of the question does not run.
@@ -461,7 +457,8 @@ class _Question(Generic[T]):
                 client.too_dear = min(client.too_dear, reserved_usd)
             raise CallSkipped(client.used_up)
         self.calls += 1
-        client.count(self.bill, Bill(calls=1))
+        self.bill.calls += 1
+        client.total.calls += 1
 
     async def _settled(self, sending: Awaitable[Reply], batch: Batch | None = None) -> T:
         """The value of the reply to a call that is being sent; how it ends is written down."""
@@ -510,7 +507,8 @@ class _Question(Generic[T]):
                         "finish_reason": REFUSAL if reply.kind == "refusal" else reply.finish_reason,
                         "reply": reply.text,
                     }
-                self.client.count(self.bill, paid)
+                self.bill.add(paid)
+                self.client.total.add(paid)
                 await self.client.ledger.do(Ledger.finish, self.call_id, status, {**columns, **ending})
 
     def _cost(self, reply: Reply | None, *, in_batch: bool) -> float | None:

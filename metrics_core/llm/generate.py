@@ -160,11 +160,8 @@ def generate(
         progress.add(failed=answer.status == "failed", cost_usd=bill.cost_usd)
         return answer
 
-    async def answers(client: Client) -> list[Answer]:
-        return await runtime.each(requests, partial(answer, client), limits.concurrency)
-
     return runtime.ask(
-        answers,
+        lambda client: runtime.each(requests, partial(answer, client), limits.concurrency),
         access=access,
         limits=limits,
         noun="model",

@@ -293,6 +293,8 @@ class Ledger:
     """
 
     _errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
+    # What removes deleted texts from the disk
+    _clean_up: tuple[str, ...] = ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
 
     def __init__(self, where: str, *, make: bool = True) -> None:
         self.where = where
@@ -403,10 +405,6 @@ class Ledger:
             f"the ledger {self.where} cannot be used ({error}); what was paid for so far is kept in it: "
             + _REMEDIES.get(code, "repair the file, then run again")
         )
-
-    def _vacuum(self) -> None:
-        self._connection.execute("VACUUM")
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @_verb
     def reply(self, key: str) -> str | None:
@@ -611,7 +609,8 @@ class Ledger:
         sql = "DELETE FROM answerkey_calls WHERE request_key = :key RETURNING 1"
         with self._transaction():
             deleted = sum(len(self._rows(sql, key=key)) for key in keys)
-        self._vacuum()
+        for statement in self._clean_up:
+            self._connection.execute(statement)
         return deleted
 
     def close(self) -> None:
@@ -630,6 +629,8 @@ def _among(keys: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 class _Postgres(Ledger):
     """A ledger in a PostgreSQL database, for processes on several machines."""
+
+    _clean_up = ("VACUUM answerkey_calls",)
 
     def __init__(self, location: str, *, make: bool = True) -> None:
         try:
@@ -723,9 +724,6 @@ class _Postgres(Ledger):
             f"the ledger {self.where} cannot be used ({' '.join(str(error).split())}); what was paid for so far is "
             "kept in it: bring the server back, then run again"
         )
-
-    def _vacuum(self) -> None:
-        self._connection.execute("VACUUM answerkey_calls")
 
 
 @lru_cache(maxsize=256)

@@ -52,7 +52,7 @@ class Limiter:
         in_flight: calls that have not ended.
     """
 
-    def __init__(self, ceiling: int, patience: float = math.inf) -> None:
+    def __init__(self, ceiling: int, patience: float) -> None:
         self._ceiling, self._patience = ceiling, patience
         self.limit: float = min(_FIRST_CALLS, ceiling)
         self.in_flight = 0
@@ -138,13 +138,14 @@ class Breaker:
     Attributes:
         stopped: what each further question ends with: `CallFailed` if it would fail alike, `CallSkipped` if it can be
             asked later; None: calls are made.
+        turn: held by the call that is made while all calls fail.
     """
 
     noun: str
     deadline_s: float
     stopped: CallFailed | CallSkipped | None = None
     replied: bool = False
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _failing_since: float | None = None
     _failures: int = 0
     _hopeless: int = 0
@@ -158,10 +159,10 @@ class Breaker:
         return self._failures >= _FAILURES_IN_A_ROW and (self.replied or len(self._questions["trouble"]) > 2)
 
     async def wait(self) -> bool:
-        """Wait for the turn of a call while all calls fail; returns whether it has to be given back, by `go_on`."""
+        """Wait for the turn of a call while all calls fail; returns whether `turn` has to be released then."""
         if not self.open:
             return False
-        await self._turn.acquire()
+        await self.turn.acquire()
         keeps_turn = False
         try:
             # Another call may have succeeded, or the model been left, meanwhile
@@ -171,12 +172,8 @@ class Breaker:
                 keeps_turn = True
         finally:
             if not keeps_turn:
-                self._turn.release()
+                self.turn.release()
         return keeps_turn
-
-    def go_on(self) -> None:
-        """Give the turn to the next call."""
-        self._turn.release()
 
     def success(self) -> None:
         """A reply came."""

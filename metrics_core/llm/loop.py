@@ -141,14 +141,11 @@ def ask(
     own_work = _Work(access.run or uuid.uuid4().hex)
     clients: list[Client] = []
 
-    def stopped() -> bool:
-        return own_work.stopped or access.is_stopped
-
     async def connected() -> T:
         async with AsyncExitStack() as stack:
             ledger = await AsyncLedger.open(access.ledger)
             stack.push_async_callback(ledger.close)
-            run_access = replace(access, run=own_work.run, stopped=stopped)
+            run_access = replace(access, run=own_work.run, stopped=lambda: own_work.stopped or access.is_stopped)
             client = Client(ledger, run_access, limits, noun=noun, check=check)
             stack.push_async_callback(client.close)
             clients.append(client)

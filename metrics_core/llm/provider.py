@@ -212,7 +212,8 @@ class _Wire:
         if status in (400, 422):
             return _of_request(code, text, message, litellm_class)
         if status == 408:
-            return self.timeout()
+            # Where nobody has waited, as for a line of a batch, only the server can say for how long
+            return self.timeout() if self.timeout_s else CallError("trouble", "timeout", message)
         if status == 429 and "insufficient_quota" in text:
             return CallError("fatal", "quota", message)
         if status in (413, 429) and _TOO_LONG.search(text):
@@ -445,6 +446,12 @@ def reply_in(status: int, body: object, model: ModelRef) -> Reply:
 
     Raises:
         CallError: as `complete`.
+
+    >>> try:
+    ...     reply_in(200, {"error": {"code": 408, "message": "the model timed out"}}, ModelRef("openai/m"))
+    ... except CallError as error:
+    ...     print(error)
+    error_in_reply: the model timed out (408)
     """
     wire = _Wire(model, status=status, body=json.dumps(body).encode())
     if status != 200 or not _choice(wire.json) or _error_within(wire.json):
@@ -539,20 +546,24 @@ def _reply(answer: Mapping[str, Any], wire: _Wire) -> Reply:
             # Another end of thoughts after the thoughts: what it ends is ambiguous, so nothing is taken away.
             content = f"<think>{thoughts}</think>{content}"
     elif refusal := message.get("refusal") or specific.get("refusal"):
-        kind, content = "refusal", refusal
+        kind = "refusal"
+        content = refusal
     elif call := message.get("tool_calls") or message.get("function_call"):
-        kind, content = "tool_call", json.dumps(call, default=str, sort_keys=True)
+        kind = "tool_call"
+        content = json.dumps(call, default=str, sort_keys=True)
     elif thoughts:
-        kind, content = "thoughts", thoughts
+        kind = "thoughts"
+        content = thoughts
 
     # litellm estimates the tokens that are missing, and rounds what is no whole number.
     usage = _mapping((body if isinstance(body.get("choices"), list) else answer).get("usage"))
     # litellm reports 0 tokens of the prompt if the server sent no usage, so 0 means unknown.
     tokens_in = _token_count(usage.get("prompt_tokens")) or None
+    # A server may repeat the key that it was sent, and a reply is kept.
+    keys = [secret for secret in _secrets_of(wire.model) if len(secret) >= _LEAST_KEY]
 
     def clean(value: object) -> str:
-        # A server may repeat the key that it was sent, and a reply is kept
-        return storable(_blanked(str(value or ""), wire.model, min_chars=_LEAST_KEY))
+        return storable(_blanked(str(value or ""), keys))
 
     return Reply(
         text=clean(content),
@@ -622,7 +633,7 @@ def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
 
 def without_secrets(text: str, model: ModelRef) -> str:
     """An error on one line and without any key or password that it may quote."""
-    text = _blanked(text, model)
+    text = _blanked(text, _secrets_of(model))
     # Providers quote keys in part: sk-ab***yz.
     text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
     # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
@@ -631,8 +642,15 @@ def without_secrets(text: str, model: ModelRef) -> str:
     return " ".join(storable(text).split())[:500]
 
 
-def _blanked(text: str, model: ModelRef, min_chars: int = 1) -> str:
-    """A text without the key of a model, and the keys, tokens and secrets in the environment."""
+def _blanked(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
+        text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
+    return text
+
+
+def _secrets_of(model: ModelRef) -> list[str]:
+    """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
     endings = ("_API_KEY", "_TOKEN", "_SECRET")
     secrets = [
         value.strip() for name, value in os.environ.items() if name.endswith(endings) and len(value.strip()) >= 8
@@ -640,11 +658,7 @@ def _blanked(text: str, model: ModelRef, min_chars: int = 1) -> str:
     # A word in the environment may stand in any message; what was given as the key is one, however short.
     if model.api_key:
         secrets.append(model.api_key)
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= min_chars:
-            # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
-            text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
-    return text
+    return sorted(secrets, key=len, reverse=True)
 
 
 Prices = tuple[float, float, float]

@@ -147,7 +147,11 @@ def read_object(reply: str | None) -> dict[str, Any]:
                 raise
             raise Unreadable("conflict", "the reply holds a whole JSON object and then a broken one") from None
         try:
-            value = load(_plain(text[opener.start() : position]))
+            # Without what JSON does not have: comments, Python's constants, a comma after the last item
+            plain = _NO_JSON.sub(
+                lambda match: match[1] or _CONSTANTS.get(match[0], " "), text[opener.start() : position]
+            )
+            value = load(_LAST_COMMA.sub(r"\1", plain))
             if not isinstance(value, dict):
                 raise Unreadable("not_object", "the reply is a list, and one JSON object was asked for")
         except Unreadable as problem:
@@ -269,12 +273,6 @@ def _doubled(backslash: re.Match[str]) -> str:
     if backslash["escape"] is not None:
         return backslash[0]
     return "'" if backslash["quote"] else r"\\"
-
-
-def _plain(text: str) -> str:
-    """An object without what JSON does not have: comments, a comma after the last item, Python's constants."""
-    text = _NO_JSON.sub(lambda match: match[1] or _CONSTANTS.get(match[0], " "), text)
-    return _LAST_COMMA.sub(r"\1", text)
 
 
 def _number(digits: str) -> float:

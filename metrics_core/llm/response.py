@@ -142,7 +142,9 @@ class FormatNegotiation:
         if self._proven:
             # It may have been sent before others had learned what the model accepts.
             weaker = max(offered.format, self.best.format, key=_FORMATS.index)
-            learned = replace(self.best, format=weaker, without=offered.without | self.best.without)
+            # What this request was refused for stays learned, or two refusals would take turns until the deadline.
+            most_tokens = min(filter(None, (offered.most_tokens, self.best.most_tokens)), default=None)
+            learned = ResponseFormat(weaker, offered.without | self.best.without, most_tokens)
             if learned != offered:
                 return learned
         if offered.format != "text" and (error.about_format or not self._proven):

@@ -128,7 +128,7 @@ def test_a_rubric_learns_examples_from_labels(
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
     with JudgeServer(learning_brain) as mind:
-        judge = ("--judge", "openai/m", "--judge-base", mind.url)
+        judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
         cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge, code=0)
         asked = ("calibrate", "manners.polite", "--rubric", rubric, "--learn", "2", "--out", better)
         paid = mind.n_requests

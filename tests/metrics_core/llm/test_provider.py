@@ -1,4 +1,4 @@
-"""One call through litellm: what is known of a model, what becomes of a call that fails, its spans."""
+"""One call through litellm: what is known of a model, what becomes of a call that fails."""
 
 import asyncio
 import contextlib

@@ -259,6 +259,8 @@ SEED = CallError("refused", "http_400", "seed is not supported", parameter="seed
         (SCHEMA, SCHEMA, FORMAT, OBJECT),
         (SCHEMA, SCHEMA, SEED, SCHEMA_NO_SEED),
         (SCHEMA_NO_SEED, SCHEMA_NO_SEED, SEED, None),
+        # With fewer tokens than others need: asked with more, it would be refused for these again, and so on.
+        (SCHEMA, ResponseFormat("json_schema", most_tokens=512), BARE, None),
         # Asked before the others learned the format: goes straight to it.
         (PLAIN_TEXT, SCHEMA, BARE, PLAIN_TEXT),
         (PLAIN_TEXT, OBJECT, FORMAT, PLAIN_TEXT),
