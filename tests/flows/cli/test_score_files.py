@@ -119,9 +119,8 @@ def test_ids_are_joined_as_people_spell_them_and_a_cell_may_say_that_there_is_no
 def test_a_share_and_percent_are_no_pair(bare_cli, files):
     old, new = map(Path, files)
     new.write_text(new.read_text().replace("passed", "100").replace("failed", "0"))
-    for pair in ((old, new), (new, old)):
-        shown = " ".join(bare_cli("gate", *pair, "--margin", "0.02", code=4).stdout.split())
-        assert "given.score has two scales: at most 1 in old, 80 on average in new" in shown
+    shown = " ".join(bare_cli("gate", new, old, "--margin", "0.02", code=4).stdout.split())
+    assert "given.score has two scales: at most 1 in old, 80 on average in new" in shown
     assert "not compared: given.score has two scales" in " ".join(bare_cli("compare", old, new).stdout.split())
 
 

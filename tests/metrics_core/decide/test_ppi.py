@@ -130,7 +130,6 @@ def one_sided(intervals):
     ("cell", "times"),
     [
         ((100, 10, 0.05, 10, 0), 60),
-        ((100, 10, 0.05, 20, 0), 60),
         *(
             pytest.param(cell, 400, marks=pytest.mark.nightly)
             for cell in ((100, 10, 0.05, 6, 0), (100, 10, 0.05, 20, 0), (300, 5, 0.03, 30, 0), (100, 10, 0.05, 0, 100))

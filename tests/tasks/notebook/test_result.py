@@ -123,16 +123,6 @@ def test_the_gate_names_its_reasons(releases):
     assert "the two reports have no slice lang=en in common" in sliced.rules[1].sentence
 
 
-def test_labels_of_some_answers_do_not_decide_alone():
-    frame = both()
-    frame["right"] = frame["right"].astype(object).mask(frame.index < 10, None)
-    results = evaluate(frame, METRICS, label="right")
-    verdict = results.gate(margin=0.02)
-    assert (verdict.outcome, verdict.basis) == ("INCOMPLETE", "people")
-    assert "only 30 of 40 samples of old (10 undefined) have a comparable number" in verdict.sentence
-    assert results.gate(margin=0.02, primary="exact_match.match").outcome == "PASS"
-
-
 def test_slices_and_several_answers_count_as_on_the_command_line():
     def release(answers):
         return [
@@ -235,16 +225,6 @@ def test_a_pair_is_written_once_and_goes_with_its_result(tmp_path, monkeypatch):
     del new
     gc.collect()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_another_question_is_another_sample(results):
-    changed = NEW.assign(question=[f"Another {n}?" for n in range(5)] + list(NEW["question"][5:]))
-    found = evaluate(changed, METRICS).compare(results[0])
-    assert (found.n_common, found.n_changed, found.rows[0].n_common) == (N, 5, N - 5)
-    assert (
-        "(with a different question or different references: 5); the 35 samples that are the same" in found.warnings[0]
-    )
-    assert f"{N - 5} samples in both" in found._repr_html_()
 
 
 def test_results_without_a_metric_in_common_say_so():

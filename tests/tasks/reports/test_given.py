@@ -176,6 +176,7 @@ def test_an_odd_answer_of_another_release_moves_no_interval_of_tokens(tmp_path):
         mean = "SELECT ci_low, ci_high, bound_low, bound_high FROM report_scores WHERE metric = 'tokens'"
         intervals += query(tmp_path / name, f"{mean} AND release = 'new'")
     assert intervals[0] == intervals[1]
+    # 110 to 409 tokens
     assert intervals[0][2:] == (259.5, 259.5)
 
 

@@ -21,6 +21,7 @@ from answerkey.tasks.reports.report import (
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.comparing_help import answer, release
+from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import query, refusal, run, source_of
 
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]
@@ -109,7 +110,7 @@ def test_a_report_that_is_not_there(home, done):
 
 def test_two_reports_that_can_be_compared_are_about_one_data_set(home, done):
     assert [report.release for report in read_pair(home, *done.ids[:2])] == ODD[:2]
-    other = run(home, source_of(home, ROWS[:1], "other"), ["exact_match"]).ids[0]
+    [other] = warehouse(home, [Made(ODD[0], {FIELD: {"0": 1.0}})], "other")
     assert "odd/gpt 4/turbo/v1 is about odd, and other/gpt 4/turbo/v1 about other" in refusal(
         read_pair, home, done.ids[0], other
     )
