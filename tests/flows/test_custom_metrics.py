@@ -198,8 +198,8 @@ def test_the_form_of_a_server_takes_them(server, judge, tmp_path, own_home):
         "judging": {"judges": [f"openai/m@{judge.url}"], "key_from": "env:JUDGE_KEY"},
         "home": str(own_home), "page": False,
     }  # fmt: skip
-    done = deployed.wait(deployed.start("own-metrics", parameters))
-    assert done["state_type"] == "COMPLETED", done["state"]["message"]
+    run = deployed.wait(deployed.start("own-metrics", parameters))
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
     fields = query(own_home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
     assert fields == [
         ("first_letter", "score"), ("manners", "rude"), ("politeness", "polite"), ("politeness", "share"),
