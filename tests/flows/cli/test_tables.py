@@ -195,7 +195,7 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(printed_lines):
         "rouge_l.recall  better",
         "  samples 10; old 0.500; new 0.600; difference [95 % interval]",
         "  +0.100 [+0.050, +0.150]; p adjusted 0.002; detectable 0.040",
-        "exact_match.match  not printed_lines to differ",
+        "exact_match.match  not shown to differ",
         "  samples 10; new 0.600; difference [95 % interval]",
         "  +0.100 [-0.100, +0.150]; p adjusted 0.002; detectable 0.040;",
         "  fixed/broken 3/1",
