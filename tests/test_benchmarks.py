@@ -19,9 +19,9 @@ print(make_benchmarks.page(stored), end="")
 
 def printed(*command):
     """What Python prints of this."""
-    done = finished([sys.executable, *command], cwd=ROOT)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    process = finished([sys.executable, *command], cwd=ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
 
 
 def test_the_page_is_made_of_the_figures():

@@ -59,8 +59,8 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
     code, expected = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
     script = tmp_path / "tutorial.py"
     script.write_text("".join(code), encoding="utf-8")
-    done = finished([sys.executable, str(script)], check=True)
-    assert done.stdout == "".join(expected)
+    process = finished([sys.executable, str(script)], check=True)
+    assert process.stdout == "".join(expected)
 
 
 def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path):
@@ -76,10 +76,10 @@ def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path):
     with JudgeServer(lambda _body: '{"reason": "It snubs.", "verdict": "no"}') as server:
         judge = JudgeOptions(judges=("openai/gpt-4o-mini",), api_base=server.url)
         sample = Sample("1", "Read it.", question="When?")
-        [found] = evaluate([sample], [str(file)], judge=judge, access=Access(api_key="k"))
-    assert (dict(found.values), found.reason) == ({"polite": 0.0}, "It snubs.")
-    [shown] = re.findall(r"`(politeness\|v1\|.*?)`", text)
-    plain = [re.sub("@[^|]*|prompt:[0-9a-f]+", "", signature) for signature in (found.signature, shown)]
+        [measurement] = evaluate([sample], [str(file)], judge=judge, access=Access(api_key="k"))
+    assert (dict(measurement.values), measurement.reason) == ({"polite": 0.0}, "It snubs.")
+    [element] = re.findall(r"`(politeness\|v1\|.*?)`", text)
+    plain = [re.sub("@[^|]*|prompt:[0-9a-f]+", "", signature) for signature in (measurement.signature, element)]
     assert plain[0] == plain[1]
     assert [name for name in SHIPPED if f"| `{name}` |" not in text] == []
 
@@ -107,7 +107,7 @@ def test_the_table_of_deployments_is_the_file():
     text = (ROOT / "deployments/README.md").read_text(encoding="utf-8")
     content = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))
     listed = re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
-    assert sorted(listed) == sorted(one["name"] for one in content["deployments"])
+    assert sorted(listed) == sorted(deployment["name"] for deployment in content["deployments"])
 
 
 def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there():
@@ -149,8 +149,8 @@ RULE_PAGE = (ROOT / "docs/trace_rule.md").read_text(encoding="utf-8")
 
 
 def block(kind):
-    [found] = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
-    return str(found)
+    [element] = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    return str(element)
 
 
 def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path):
@@ -161,7 +161,7 @@ def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path
     assert set(KEYS_OF_RULES) - shown == set()
     conditions = re.findall(r"`([^`]+)`", RULE_PAGE.split("| to select traces |")[1].split("\n\n")[0])
     assert len(conditions) > 10
-    assert all(parse_condition(one).columns for one in conditions)
+    assert all(parse_condition(condition).columns for condition in conditions)
 
 
 def test_the_table_is_what_the_examples_give_and_the_queries_run(tmp_path, capsys):
@@ -215,7 +215,7 @@ def test_the_site_has_no_barriers_and_its_search_finds_what_people_ask_for(site)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, name)
         found = page.request.get(f"{site}/search/search_index.json").json()["docs"]
         for words, expected in SEARCHED.items():
-            texts = [f"{one['title']} {one['text']}" for one in found if one["location"].startswith(expected)]
+            texts = [f"{entry['title']} {entry['text']}" for entry in found if entry["location"].startswith(expected)]
             assert any(words in text.lower() for text in texts), words
         assert "- [Install](install.md): " in page.request.get(f"{site}/llms.txt").text()
         assert page.request.get(f"{site}/install.md").text().startswith("# Install")

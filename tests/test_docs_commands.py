@@ -96,8 +96,8 @@ def obliging(body):
 @pytest.fixture(scope="module")
 def answerkey(warm_command, judge):
     def run(folder, arguments):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSWERKEY_")}
-        environment = {**kept, "OPENAI_API_KEY": "k", "OPENAI_API_BASE": judge.url, "COLUMNS": "100"}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ANSWERKEY_")}
+        environment = {**inherited, "OPENAI_API_KEY": "k", "OPENAI_API_BASE": judge.url, "COLUMNS": "100"}
         arguments = [one.replace(OWN_SERVER, judge.url) for one in arguments]
         if arguments[0] == "evaluate" and "--judge" in arguments and "--config" not in arguments:
             # The check would stop a judge that says yes to whatever it is asked.
@@ -113,8 +113,8 @@ def evaluated(answerkey, tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     for words in (["evaluate", "examples/museum.csv"], make_evaluate("v2")):
-        done = answerkey(folder, words)
-        assert done.returncode == 0, done.stderr
+        process = answerkey(folder, words)
+        assert process.returncode == 0, process.stderr
     return folder
 
 
@@ -128,10 +128,10 @@ def make_evaluate(release):
 @pytest.mark.real
 @pytest.mark.parametrize(("release", "exit_code"), [("v2", 0), ("v3", 1), ("v4", 3)])
 def test_the_releases_of_the_help_desk_are_decided_as_their_readme_says(answerkey, place, release, exit_code):
-    done = answerkey(place, [*make_evaluate(release), "--json"])
+    process = answerkey(place, [*make_evaluate(release), "--json"])
 
-    assert done.returncode == exit_code
-    [verdict] = json.loads(done.stdout)["verdicts"]
+    assert process.returncode == exit_code
+    [verdict] = json.loads(process.stdout)["verdicts"]
     readme = (ROOT / "examples/README.md").read_text(encoding="utf-8")
     [row] = [line for line in readme.splitlines() if line.startswith(f"| NEW={release} |")]
     assert f"| {verdict['outcome']} |" in row
@@ -149,18 +149,18 @@ def check(answerkey, folder, line):
     line = line.replace("/backups/", f"{folder}-backups/")
     if not line.startswith("answerkey "):
         return finished(["bash", "-ec", line], cwd=folder, check=True).stdout
-    done = answerkey(folder, shlex.split(line)[1:])
+    process = answerkey(folder, shlex.split(line)[1:])
     decides = " gate " in line or "--policy" in line
-    assert done.returncode in ((0, 1, 3, 4) if decides else (0,)), f"{line}\n{done.stdout}{done.stderr}"
-    assert "Traceback" not in done.stderr, f"{line}\n{done.stderr}"
-    return done.stdout
+    assert process.returncode in ((0, 1, 3, 4) if decides else (0,)), f"{line}\n{process.stdout}{process.stderr}"
+    assert "Traceback" not in process.stderr, f"{line}\n{process.stderr}"
+    return process.stdout
 
 
 @pytest.mark.real
 def test_the_commands_of_the_readme_run(answerkey, place):
-    found = commands("README.md")
-    assert len(found) == 5
-    for line in found:
+    command_lines = commands("README.md")
+    assert len(command_lines) == 5
+    for line in command_lines:
         check(answerkey, place, line)
 
 
@@ -229,9 +229,9 @@ PAGES = (
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run(answerkey, place, page):
     bring_files(place, page)
-    found = commands(f"docs/{page}.md")
-    assert found
-    for line in found:
+    command_lines = commands(f"docs/{page}.md")
+    assert command_lines
+    for line in command_lines:
         check(answerkey, place, line)
 
 

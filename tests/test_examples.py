@@ -52,8 +52,10 @@ def test_traces_are_answers_of_a_release():
     assert f"`traces.jsonl`: {len({trace['id'] for trace in traces})} logged traces" in README
     metadata = [trace["metadata"] for trace in traces]
     text = " ".join(README.split())
-    assert f"of which {sum(one['environment'] == 'production' for one in metadata)} are from production" in text
-    assert f"{sum('expected_output' in one for one in metadata)} bring the references of their question along" in text
+    assert f"of which {sum(entry['environment'] == 'production' for entry in metadata)} are from production" in text
+    assert (
+        f"{sum('expected_output' in entry for entry in metadata)} bring the references of their question along" in text
+    )
     for trace in traces:
         question = QUESTIONS[trace["metadata"]["question_id"]]
         assert trace["input"]["question"] == question["question"]

@@ -108,8 +108,8 @@ def test_the_torch_pin_needs_no_cuda():
 
 @pytest.mark.parametrize("module", ["answerkey.metrics_core", "answerkey.flows.cli"])
 def test_importing_stays_light(module):
-    done = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+    process = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
+    assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "", "")
 
 
 def test_no_file_names_a_package_host_or_a_path_of_one_machine():
@@ -226,9 +226,9 @@ def test_an_attempt_in_a_thread_is_recorded(network_attempts):
 
 
 def test_an_attempt_in_a_started_process_is_recorded(network_attempts):
-    done = python("-c", "import socket; socket.getaddrinfo('process.example', 443)")
-    assert done.returncode == 1
-    assert "asked for 'process.example'" in done.stderr
+    process = python("-c", "import socket; socket.getaddrinfo('process.example', 443)")
+    assert process.returncode == 1
+    assert "asked for 'process.example'" in process.stderr
     assert [line.split(" in ")[0] for line in network_attempts()] == ["socket.getaddrinfo 'process.example'"]
 
 
@@ -274,5 +274,5 @@ def test_the_example():
 )
 def test_the_import_is_light(code, absent):
     script = f"{code}\nimport sys\nprint(*sorted(set({absent!r}) & set(sys.modules)))"
-    done = finished([sys.executable, "-c", script], check=True, cwd=ROOT)
-    assert done.stdout.strip() == ""
+    process = finished([sys.executable, "-c", script], check=True, cwd=ROOT)
+    assert process.stdout.strip() == ""

@@ -47,9 +47,9 @@ def session(tmp_path_factory):
     (folder / "test_release.py").write_text(TESTS, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home"), "COLUMNS": "300"}
-    done = finished([*command, str(folder)], cwd=folder, env=environment)
-    assert done.returncode == 1, done.stdout + done.stderr
-    return done.stdout
+    process = finished([*command, str(folder)], cwd=folder, env=environment)
+    assert process.returncode == 1, process.stdout + process.stderr
+    return process.stdout
 
 
 def test_a_release_that_may_ship_passes_and_no_other_verdict_does(session):

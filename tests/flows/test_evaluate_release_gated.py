@@ -37,27 +37,27 @@ def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
     policy.write_text(POLICY)
     options = ("--metrics", "exact_match", "--baseline", "gated-a", "--policy", policy, "--json")
     result = cli("evaluate", file, *options, page=True, code=1)
-    said = json.loads(result.stdout)["verdicts"]
-    assert [(one["new"], one["outcome"]) for one in said] == [
+    content = json.loads(result.stdout)["verdicts"]
+    assert [(entry["new"], entry["outcome"]) for entry in content] == [
         ("gated/gated-b/v1", "FAIL"), ("gated/gated-c/v1", "INCONCLUSIVE"),
     ]  # fmt: skip
-    assert [one["n_releases"] for one in said] == [1, 2]
-    kept = query(home, 'SELECT new_report, outcome, "primary", margin FROM verdicts ORDER BY created_at')
-    assert kept == [(one["new"], one["outcome"], "exact_match.match", 0.05) for one in said]
+    assert [entry["n_releases"] for entry in content] == [1, 2]
+    rows = query(home, 'SELECT new_report, outcome, "primary", margin FROM verdicts ORDER BY created_at')
+    assert rows == [(entry["new"], entry["outcome"], "exact_match.match", 0.05) for entry in content]
     assert query(home, "SELECT status FROM runs") == [("complete",)]
     [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 3 releases on gated"]}}})
     assert run["state_type"] == "COMPLETED"
     # The server's log has the verdicts; on the terminal they stand once, where the command prints its result.
-    verdicts = [f"{one['outcome']}: {one['sentence']}" for one in said]
+    verdicts = [f"{entry['outcome']}: {entry['sentence']}" for entry in content]
     wanted = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
     wait_until(lambda: set(verdicts) <= {line["message"] for line in ask("logs/filter", wanted)}, "the verdicts' log")
     assert "must not ship" not in result.stderr
     _artifacts_say_it(ask, run["id"], home)
-    _events_say_it(ask, said[0]["sentence"])
+    _events_say_it(ask, content[0]["sentence"])
 
 
 def _artifacts_say_it(ask, run, home):
-    artifacts = {one["key"]: one for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
+    artifacts = {record["key"]: record for record in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
     verdict = artifacts["verdict-gated-gated-a-gated-gated-b-d78a73"]
     assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
     assert "| level exact\\_match.match \\>= 0.5 | FAIL | 0.333 [" in verdict["data"]
@@ -82,7 +82,7 @@ def _events_say_it(ask, sentence):
     }
 
     def both():
-        found = {one["event"]: one for one in ask("events/filter", wanted)["events"]}
+        found = {event["event"]: event for event in ask("events/filter", wanted)["events"]}
         return found if len(found) == 2 else None
 
     found = wait_until(both, "the events of both releases")
@@ -134,10 +134,10 @@ def test_the_gate_kept_for_a_data_set_decides_on_what_comes_by_any_way(tmp_path,
 
     evaluated("old", 50)
     keep_gate(Home(home), "kept", "kept/old/v1", read_policy(POLICY))
-    made = registered(home, source("new", 20))
+    registration = registered(home, source("new", 20))
 
     # Whoever evaluates or makes a report again need not name the gate; other data sets have none.
-    evaluate_release(Data(answers=made.address), scoring, home=str(home), page=False)
+    evaluate_release(Data(answers=registration.address), scoring, home=str(home), page=False)
     evaluated("newer", 10)
     rerun_report(Rerunning(report="kept/newer/v1"), str(home), page=False)
     evaluated("new", 20, "free")
@@ -166,7 +166,9 @@ def test_a_pair_is_made_again_by_other_metrics_and_decided_on_without_a_word_abo
 
 def test_what_is_registered_is_scored_from_the_warehouse_once(tmp_path, home, caplog):
     rows = [{"id": f"q{i}", "question": "?", "reference": "a", "answer": "ab"[i % 2], "lang": "en"} for i in range(4)]
-    made = registered(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="faq", release="new", slices=("lang",)))
+    registration = registered(
+        home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="faq", release="new", slices=("lang",))
+    )
     (tmp_path / "a.jsonl").unlink()
 
     def evaluated(answers):
@@ -174,10 +176,10 @@ def test_what_is_registered_is_scored_from_the_warehouse_once(tmp_path, home, ca
 
     assert evaluated("registered:faq/new") == ["faq/new/v1"]
     # As a doubled event has it
-    assert evaluated(made.address) == ["faq/new/v1"]
+    assert evaluated(registration.address) == ["faq/new/v1"]
     assert caplog.messages[-1] == "nothing new: faq/new has the report faq/new/v1"
     found = query(home, "SELECT slice, mean, manifest ->> '$.parameters.data.answers' FROM reports "
                         "JOIN report_scores USING (report_id) ORDER BY ALL")  # fmt: skip
-    assert found == [("all", 0.5, made.address), ("lang=en", 0.5, made.address)]
+    assert found == [("all", 0.5, registration.address), ("lang=en", 0.5, registration.address)]
     with pytest.raises(UserError, match="0123: no such registered release"):
         evaluated("registered:0123")

@@ -53,8 +53,8 @@ def evaluate(cli, judge, home, tmp_path):
     file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in ROWS))
 
     def run(*arguments, url=judge.url, **changes):
-        asked = ("--metrics", METRICS, "--judge", "openai/gpt-4o-mini", "--judge-base", url)
-        return cli("evaluate", file, *asked, *arguments, **changes)
+        options = ("--metrics", METRICS, "--judge", "openai/gpt-4o-mini", "--judge-base", url)
+        return cli("evaluate", file, *options, *arguments, **changes)
 
     return run
 
@@ -213,10 +213,10 @@ def test_a_judge_that_cannot_be_reached_stops_the_run_unless_nothing_is_to_be_as
     file = tmp_path / "faq.csv"
     file.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\nq2,a,Where?,Paris,Paris\n")
     with JudgeServer(agreeable) as judge:
-        asked = ("evaluate", file, "--metrics", "contains,meaning_match", *UNTESTED)
+        words = ("evaluate", file, "--metrics", "contains,meaning_match", *UNTESTED)
         named = ("--judge", f"openai/x@{judge.url}")
-        nobody = bare_cli(*asked, "--judge", "openai/x@http://127.0.0.1:9/v1", code=2)
-        bare_cli(*asked, *named, code=0)
+        nobody = bare_cli(*words, "--judge", "openai/x@http://127.0.0.1:9/v1", code=2)
+        bare_cli(*words, *named, code=0)
     # What is known needs no judge.
     bare_cli("rerun", "faq/a/v1", "--metrics", "meaning_match,exact_match", code=0)
     assert [line for line in nobody.stderr.splitlines() if line.startswith("answerkey:")] == [
@@ -237,8 +237,8 @@ def test_other_commands_read_and_commit_while_a_slow_judge_works(bare_cli, tmp_p
     other.write_text("id,release,question,answer,reference\nq1,b,Where?,Paris,Paris\n")
     limits = f"{{judging: {{check: never, timeout_s: {FAULT_S}, deadline_s: {FAULT_S}}}}}"
     with JudgeServer(agreeable, holds=lambda _server: True) as judge:
-        asked = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--config", limits, "--no-page")
-        with subprocess.Popen(command("evaluate", slow, *asked), stdout=subprocess.DEVNULL) as running:
+        options = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--config", limits, "--no-page")
+        with subprocess.Popen(command("evaluate", slow, *options), stdout=subprocess.DEVNULL) as running:
             try:
                 wait_until(lambda: running.poll() is not None or judge.held, "the question to the judge")
                 bare_cli("evaluate", other, "--metrics", "exact_match", code=0)
@@ -257,16 +257,16 @@ def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(ba
     # Where the words are the same, nobody is asked.
     file.write_text("id,release,question,answer,reference\nq1,a,Where?,It is Paris,Paris\nq1,b,Where?,Paris,Paris\n")
     with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
-        done = bare_cli(
+        process = bare_cli(
             "evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}",
             ANSWERKEY_JUDGE_KEY="none",
         )  # fmt: skip
-    assert done.returncode == 4, done.stderr
-    assert [line for line in done.stderr.splitlines() if line.startswith("answerkey:")] == [
+    assert process.returncode == 4, process.stderr
+    assert [line for line in process.stderr.splitlines() if line.startswith("answerkey:")] == [
         "answerkey: faq/a/v1: no answer has a score of meaning_match"
     ]
-    assert done.stderr.endswith("no answer has a score of meaning_match\n")
-    assert "meaning_match: 1 of 1 not scored: 1 http_401" in done.stdout
+    assert process.stderr.endswith("no answer has a score of meaning_match\n")
+    assert "meaning_match: 1 of 1 not scored: 1 http_401" in process.stdout
 
 
 def test_a_judge_that_fails_its_check_is_asked_about_no_row_and_the_dry_run_counts_exactly(bare_cli, tmp_path, home):
@@ -281,15 +281,15 @@ def test_a_judge_that_fails_its_check_is_asked_about_no_row_and_the_dry_run_coun
         )
     )
     with JudgeServer(agreeable) as judge:
-        asked = ("evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}")
-        [foreseen] = json.loads(bare_cli(*asked, "--dry-run", "--json", code=0).stdout)
+        words = ("evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}")
+        [foreseen] = json.loads(bare_cli(*words, "--dry-run", "--json", code=0).stdout)
         assert (foreseen["calls"], foreseen["checks"], judge.n_requests) == (12 + 40, 40, 0)
-        stopped = bare_cli(*asked, ANSWERKEY_JUDGE_KEY="none")
+        stopped = bare_cli(*words, ANSWERKEY_JUDGE_KEY="none")
         assert (stopped.returncode, judge.n_requests) == (4, 40), stopped.stderr
         assert "meaning_match: 12 of 12 not scored: 12 judge stopped: openai/x@127.0.0.1:" in stopped.stdout
         assert "right on 0 of 20 questions whose match is known to be 0" in " ".join(stopped.stdout.split())
         # A second run pays for ten that are asked again, and what was scored without a judge stands
-        bare_cli(*asked, ANSWERKEY_JUDGE_KEY="none", code=4)
+        bare_cli(*words, ANSWERKEY_JUDGE_KEY="none", code=4)
         assert judge.n_requests == 50
     scored = query(home, "SELECT metric, count(*) FROM measurements WHERE status = 'scored' GROUP BY ALL")
     assert scored == [("contains", 12)]

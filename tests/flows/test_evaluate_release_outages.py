@@ -20,9 +20,9 @@ pytestmark = pytest.mark.nightly
 
 @pytest.fixture(scope="module")
 def prefect_server(tmp_path_factory):
-    found = PrefectServer(tmp_path_factory.mktemp("outages"))
-    yield found
-    found.stop()
+    running = PrefectServer(tmp_path_factory.mktemp("outages"))
+    yield running
+    running.stop()
 
 
 @pytest.fixture

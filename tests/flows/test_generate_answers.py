@@ -42,15 +42,15 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Answer in {lang}: {question}\n")
     save_secret("model-key", KEY)
-    asked = (
+    options = (
         "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "new", "--key-from", "secret:model-key",
         "--system", "Be brief.", "--template", prompt,
     )  # fmt: skip
 
-    dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json", code=0)
+    dry = cli("generate", "--dataset", questions, "--slice", "lang", *options, "--dry-run", "--json", code=0)
     assert ([one["calls"] for one in json.loads(dry.stdout)], model.n_requests) == ([4], 0)
 
-    little = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--max-calls", "3")
+    little = cli("generate", "--dataset", questions, "--slice", "lang", *options, "--max-calls", "3")
     assert (little.returncode, model.n_requests) == (2, 3)
     assert little.stderr.splitlines()[-1] == (
         "answerkey: capitals/new: 3 of 4 questions have an answer (1 budget used up), and it takes 95% to register the "
@@ -59,13 +59,13 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     assert query(home, "SELECT * FROM registered") == []
 
     # The same again, with what is left.
-    made = cli("generate", "--dataset", questions, "--slice", "lang", *asked, code=0)
+    process = cli("generate", "--dataset", questions, "--slice", "lang", *options, code=0)
     assert model.n_requests == 4
     evaluated = cli("evaluate", "registered:capitals/new", "--metrics", "contains", code=0)
     assert set(model.stats()["bodies"].values()) == {1}
     assert {request.headers["authorization"] for request in model.requests} == {f"Bearer {KEY}"}
     assert model.requests[0].body["messages"][0]["content"] == "Be brief."
-    assert "capitals/new: 4 questions: 1 generated, 3 from ledger, 0 failed, 0 skipped; 1 call, $0.00" in made.stderr
+    assert "capitals/new: 4 questions: 1 generated, 3 from ledger, 0 failed, 0 skipped; 1 call, $0.00" in process.stderr
     assert "capitals/new/v1  4 answers" in evaluated.stdout
     [(mean, generation)] = query(home, "SELECT mean, manifest -> '$.generation' FROM report_scores JOIN reports "
                                        "USING (report_id) WHERE slice = 'all'")  # fmt: skip
@@ -76,7 +76,7 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     assert query(home, "SELECT release, report_id FROM registrations") == [("new", "capitals/new/v1")]
 
     # The data set is known by its name now; what is asked otherwise is another release.
-    warm = cli("generate", "--dataset", "capitals", *asked, "--temperature", "0.7")
+    warm = cli("generate", "--dataset", "capitals", *options, "--temperature", "0.7")
     assert (warm.returncode, model.n_requests) == (2, 4)
     assert warm.stderr.splitlines()[-1].startswith(
         "answerkey: capitals/new: its answers were generated with temperature 0.0, and here it is 0.7; give"
@@ -84,7 +84,7 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     ended = query(home, "SELECT status FROM runs WHERE flow = 'generate-answers' ORDER BY started_at")
     assert ended == [("complete",), ("stopped",), ("complete",)]
     assert list((home / "runs").iterdir()) == []
-    _shown_and_no_key(home, ask, [dry, little, made, evaluated, warm])
+    _shown_and_no_key(home, ask, [dry, little, process, evaluated, warm])
 
 
 def _shown_and_no_key(home, ask, done):
@@ -125,11 +125,11 @@ def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
         said({"content": "Answer"}, finish_reason="content_filter"),
     ]
     with RawServer(*(http(200, json.dumps(end).encode()) for end in ends)) as server:
-        done = bare_cli(
+        process = bare_cli(
             "generate", "--dataset", numbered(tmp_path, 5), "--model", f"{MODEL}@{server.url}", "--release", "new",
             "--home", tmp_path / "home", "--config", "{generating: {concurrency: 1}}", "--min-answered", "0.5", **KEYS,
         )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     rows, manifest = generated(tmp_path / "home")
     assert [(rows[f"q{n}"]["answer"], rows[f"q{n}"]["finish_reason"]) for n in range(5)] == [
         ("Answer 0", "stop"), ("Answer 1 is very", "length"), ("I will not say.", "refusal"), (None, None),
@@ -138,20 +138,22 @@ def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
     assert rows["q3"]["missing_because"].startswith("no_room: ")
     assert rows["q4"]["missing_because"] == "content_filter: the provider's filter stopped the reply"
     assert (manifest["cut_off"], manifest["refused"], manifest["failed"]) == (1, 1, 2)
-    assert "2 failed, 0 skipped (1 no_room, 1 content_filter); 1 cut off at the token limit; 1 refused" in done.stderr
+    assert (
+        "2 failed, 0 skipped (1 no_room, 1 content_filter); 1 cut off at the token limit; 1 refused" in process.stderr
+    )
 
 
 def test_what_a_provider_is_sent_beside_the_question(bare_cli, model, questions, tmp_path):
-    asked = ("generate", "--dataset", questions, "--model", f"openai/m@{model.url}", "--release", "new", "--home",
+    words = ("generate", "--dataset", questions, "--model", f"openai/m@{model.url}", "--release", "new", "--home",
              tmp_path / "home")  # fmt: skip
     sent = ("--config", "{generating: {extra_headers: [X-Title=nightly], extra_body: {provider: {only: [a]}}}}")
-    bare_cli(*asked, *sent, code=0)
+    bare_cli(*words, *sent, code=0)
     assert {received.headers["x-title"] for received in model.requests} == {"nightly"}
     assert all(received.body["provider"] == {"only": ["a"]} for received in model.requests)
     # A release is of one way of asking.
-    assert "extras" in bare_cli(*asked, code=2).stderr
+    assert "extras" in bare_cli(*words, code=2).stderr
     assert (
-        "a secret" in bare_cli(*asked, "--config", "{generating: {extra_headers: [X-Api-Key=sk-abc]}}", code=2).stderr
+        "a secret" in bare_cli(*words, "--config", "{generating: {extra_headers: [X-Api-Key=sk-abc]}}", code=2).stderr
     )
 
 
@@ -160,13 +162,13 @@ def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):
         return f"Answer to {body['messages'][-1]['content']}"
 
     with JudgeServer(answer) as server:
-        asked = (
+        words = (
             "generate", "--dataset", numbered(tmp_path, 4), "--model", f"{MODEL}@{server.url}", "--release", "new",
             "--home", tmp_path / "home",
         )  # fmt: skip
-        first = bare_cli(*asked, "--max-calls", "3", **KEYS)
+        first = bare_cli(*words, "--max-calls", "3", **KEYS)
         assert (first.returncode, server.n_requests) == (2, 3), first.stderr
-        second = bare_cli(*asked, **KEYS)
+        second = bare_cli(*words, **KEYS)
         assert (second.returncode, server.n_requests) == (0, 4), second.stderr
     rows, manifest = generated(tmp_path / "home")
     assert [row["answer"] for row in rows.values()] == [f"Answer to Question {n}?" for n in range(4)]

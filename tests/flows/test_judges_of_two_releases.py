@@ -32,7 +32,7 @@ def strict(body):
 @functools.cache
 def right_in_the_check():
     known = MeaningMatch().known_answers(())
-    return {(one.sample.answer, one.sample.question) for one in known if one.least == 1.0}
+    return {(question.sample.answer, question.sample.question) for question in known if question.least == 1.0}
 
 
 def lenient(body):
@@ -98,13 +98,13 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges
 
     # While the judge is away, a rerun asks nobody in vain and keeps what the fallback said.
     before = fallback.n_requests
-    again = bare_cli("rerun", "fb", "--only-failed")
-    assert (counted in words(again), fallback.n_requests) == (True, before)
+    process = bare_cli("rerun", "fb", "--only-failed")
+    assert (counted in words(process), fallback.n_requests) == (True, before)
     # Once it is back, its verdicts replace those of the fallback, and the loss shows.
     outage.now = False
     asked = named.n_requests
-    again = bare_cli("rerun", "fb", "--only-failed")
-    assert again.returncode == 0 and "judged by the fallback" not in words(again), words(again)
+    process = bare_cli("rerun", "fb", "--only-failed")
+    assert process.returncode == 0 and "judged by the fallback" not in words(process), words(process)
     assert 25 <= named.n_requests - asked <= 25 + 3
     gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert (gated.returncode, gated.stdout.startswith("FAIL")) == (1, True), gated.stdout

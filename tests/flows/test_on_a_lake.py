@@ -44,9 +44,9 @@ def test_what_one_machine_evaluates_another_one_reads(cli, lake, tmp_path):
         own = tmp_path / machine
         own.mkdir(exist_ok=True)
         environment = {"HOME": str(own), "ANSWERKEY_SCRATCH": str(own / "scratch"), "ANSWERKEY_HOME": lake}
-        done = cli(*words, page=True, **environment)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
+        process = cli(*words, page=True, **environment)
+        assert process.returncode == code, process.stdout + process.stderr
+        return process.stdout
 
     for release, wrong in (("old", 5), ("new", 30)):
         file = jsonl(tmp_path / f"{release}.jsonl", answers(release, wrong))

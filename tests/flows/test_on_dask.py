@@ -134,11 +134,18 @@ def test_a_scheduler_that_cannot_score_is_refused_before_anything_is_loaded(
     nobody = f"tcp://127.0.0.1:{free_port()}"
     evaluate = ("evaluate", file, "--metrics", "exact_match")
 
-    said = {runner: cli(*evaluate, *on(runner), code=2).stderr for runner in (nobody, scheduler, "tcp://10.1.2.3:1")}
+    message_by_runner = {
+        runner: cli(*evaluate, *on(runner), code=2).stderr for runner in (nobody, scheduler, "tcp://10.1.2.3:1")
+    }
     without_server = bare_cli(*evaluate, *on(nobody), code=2).stderr
 
-    assert said[nobody].startswith(f"answerkey: runner {nobody}: no Dask scheduler answers at this address")
-    assert f"the scheduler has no worker; start some with `dask worker {scheduler}`" in said[scheduler]
-    assert "workers on other machines cannot reach the Prefect server at 127.0.0.1:" in said["tcp://10.1.2.3:1"]
+    assert message_by_runner[nobody].startswith(
+        f"answerkey: runner {nobody}: no Dask scheduler answers at this address"
+    )
+    assert f"the scheduler has no worker; start some with `dask worker {scheduler}`" in message_by_runner[scheduler]
+    assert (
+        "workers on other machines cannot reach the Prefect server at 127.0.0.1:"
+        in message_by_runner["tcp://10.1.2.3:1"]
+    )
     assert "workers report to a Prefect server, and none takes part" in without_server
     assert not list(home.rglob("*.duckdb"))

@@ -82,13 +82,13 @@ def test_a_report_is_made_again_and_shown_by_the_rubric_that_it_was_made_with(ba
         bare_cli("evaluate", answers(tmp_path, n=8), "--metrics", spec, *judge, "--judge-base", server.url, code=0)
         # What is there now is another rubric, and then none.
         rubric.write_text(RUBRIC.replace("The answer is polite.", "The answer is rude."))
-        shown = bare_cli("judge", "7", "--release", "new", code=0)
+        process = bare_cli("judge", "7", "--release", "new", code=0)
         rubric.unlink()
         n_requests = server.n_requests
         bare_cli("rerun", "faq/old/v1", code=0)
         bare_cli("rerun", "faq/old/v2", code=0)
         assert server.n_requests == n_requests
-    assert "The answer is polite." in shown.stdout
+    assert "The answer is polite." in process.stdout
     means = query(home, "SELECT report_id, mean FROM report_scores WHERE metric = 'kind' AND slice = 'all'")
     assert dict(means) == {"faq/old/v1": 1.0, "faq/new/v1": 0.5, "faq/old/v2": 1.0, "faq/old/v3": 1.0}
 
@@ -135,9 +135,9 @@ def test_a_rubric_learns_examples_from_labels(
         dry = bare_cli(*asked, "--dry-run", "--json", *judge, code=0)
         [most] = json.loads(dry.stdout)
         assert (mind.n_requests, better.exists(), most["samples"]) == (paid, False, 2 * N)
-        found = bare_cli(*asked, "--json", *judge, code=0)
+        process = bare_cli(*asked, "--json", *judge, code=0)
         assert 0 < mind.n_requests - paid <= most["calls"] <= 11 * 2 * N
-        told, paid = json.loads(found.stdout), mind.n_requests
+        told, paid = json.loads(process.stdout), mind.n_requests
         assert (told["n"], told["corrected"], told["before"], told["after"]) == (2 * N, N // 2, 0.75, 1.0)
         assert told["gain_low"] > 0.1
         # Asked again, the ledger has it all.

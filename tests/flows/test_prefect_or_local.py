@@ -50,12 +50,12 @@ def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers,
     said: dict[str, list[str]] = {}
     for name, address in (("with", server), ("without", "")):
         home = tmp_path / name
-        done = bare_cli(
+        process = bare_cli(
             "evaluate", answers, "--metrics", "exact_match,contains,rouge_l", "--baseline", "old",
             PREFECT_API_URL=address, code=0,
         )  # fmt: skip
-        lines = [line for line in done.stderr.splitlines() if not line.startswith("data docs:")]
-        said[name] = [line.replace(str(home), "HOME") for line in (*done.stdout.splitlines(), *lines)]
+        lines = [line for line in process.stderr.splitlines() if not line.startswith("data docs:")]
+        said[name] = [line.replace(str(home), "HOME") for line in (*process.stdout.splitlines(), *lines)]
     assert said["without"] == said["with"]
     assert rows(tmp_path / "without") == rows(tmp_path / "with")
 

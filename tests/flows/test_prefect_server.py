@@ -132,7 +132,7 @@ def test_a_server_for_a_team_has_the_names_that_it_is_given(monkeypatch):
 
 def test_an_event_names_a_registered_release_and_no_file(bare_cli, tmp_path):
     deployments = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    parameters = [trigger["parameters"] for one in deployments for trigger in one.get("triggers", ())]
+    parameters = [trigger["parameters"] for deployment in deployments for trigger in deployment.get("triggers", ())]
     assert parameters == [{"data": {"answers": "registered:{{ event.payload.registration }}"}}]
     named = f"registered:x\n{ROOT / 'examples/museum.csv'}"
     assert "no such registered release" in bare_cli("evaluate", named, "--home", tmp_path, code=2).stderr

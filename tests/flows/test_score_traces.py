@@ -44,8 +44,8 @@ def rules(tmp_path, judge):
 def test_from_dry_run_to_history(cli, rules, judge, tmp_path, ask, home):
 
     def score(*arguments):
-        done = cli("score-traces", rules, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test", code=0)
-        return {one["rule"]: one for one in json.loads(done.stdout)}
+        process = cli("score-traces", rules, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test", code=0)
+        return {one["rule"]: one for one in json.loads(process.stdout)}
 
     foreseen = score("--dry-run")
     taken = foreseen["meaning"]["taken"]
@@ -76,7 +76,8 @@ def _what_the_ui_shows(home, ask, mean):
     [run] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
     assert (run["name"], run["state_type"]) == ("score traces: rules", "COMPLETED")
     found = {
-        one["key"]: one["data"] for one in ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run_id]}}})
+        record["key"]: record["data"]
+        for record in ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run_id]}}})
     }
     rows = {row["traces"]: row for row in json.loads(found["score-traces"])}
     assert [[row[rule] for rule in ("words", "meaning", "off")] for row in (rows["seen"], rows["disabled"])] == [
@@ -95,8 +96,8 @@ def _history(cli, home):
     lines = cli("history", "--rule", "words", "--by", "week").stdout.splitlines()
     assert lines[0] == "token_overlap.recall of words by week"
     assert [line.split()[0] for line in lines if line.strip().startswith("2026")] == ["2026-10-26"]
-    found = json.loads(cli("history", "recall", "--rule", "words", "--json").stdout)
-    [day] = found["words"]["token_overlap.recall"]
+    content = json.loads(cli("history", "recall", "--rule", "words", "--json").stdout)
+    [day] = content["words"]["token_overlap.recall"]
     assert (day["start"], day["n_scored"], day["n_total"], day["methods"]) == ("2026-11-01", 41, 41, 1)
 
 
@@ -109,14 +110,16 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
             {"name": "good", "source": "../log.jsonl", **shared},
         ]})
     )  # fmt: skip
-    done = cli("score-traces", rules, "--home", tmp_path / "home", code=2)
-    assert done.stderr.splitlines()[-1].startswith(f"answerkey: {tmp_path}/broken.parquet: this is not a .parquet file")
+    process = cli("score-traces", rules, "--home", tmp_path / "home", code=2)
+    assert process.stderr.splitlines()[-1].startswith(
+        f"answerkey: {tmp_path}/broken.parquet: this is not a .parquet file"
+    )
     assert query(tmp_path / "home", "SELECT rule, n_scored FROM trace_funnels") == [("good", 41)]
     assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file; in its"),
         ("max_calls: 6", "max_calls: -6", "judge.max_calls: must be greater than or equal to 0"),
@@ -124,7 +127,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
         ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: must be less than"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_rule_is_reported_with_its_place(rules, tmp_path, monkeypatch, old, new, said):
+def test_what_is_wrong_with_a_rule_is_reported_with_its_place(rules, tmp_path, monkeypatch, old, new, message):
     monkeypatch.setenv("KEY_OF_THE_TEST", "x")
     text = (rules / "all.yaml").read_text()
     assert old in text
@@ -132,7 +135,7 @@ def test_what_is_wrong_with_a_rule_is_reported_with_its_place(rules, tmp_path, m
     with pytest.raises(UserError) as error:
         jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "home"), "run")
     first = str(error.value).splitlines()[0]
-    assert re.match(rf"{rules}/all\.yaml:\d+: ", first) and said.format(folder=tmp_path) in first
+    assert re.match(rf"{rules}/all\.yaml:\d+: ", first) and message.format(folder=tmp_path) in first
     assert "sparrow" not in str(error.value)
 
 
@@ -147,19 +150,19 @@ def test_a_rule_that_is_switched_off_needs_no_key(rules, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ({"since": "2026-02-30"}, "--since 2026-02-30: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z"),
         ({"since": "2026-11-02", "until": "2026-11-01"}, "nothing lies between them; until is exclusive"),
         ({"only": ["wrods"]}, "--rule wrods: there is no rule of this name; did you mean words?"),
     ],
 )
-def test_parameters_that_cannot_be_used(rules, tmp_path, form, said):
+def test_parameters_that_cannot_be_used(rules, tmp_path, form, message):
     given = Tracing(rules=[str(rules)], **form)
     with pytest.raises(UserError) as error:
         window_of(given)
         jobs(given, Home(tmp_path / "home"), "run")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_days_of_a_backfill_are_those_of_utc():
@@ -187,9 +190,9 @@ def test_the_judge_of_a_rule_is_checked_before_the_first_trace(bare_cli, rules, 
     """The judge takes every answer without the word "wrong" for right."""
     file = rules / "all.yaml"
     file.write_text(file.read_text().replace("check: never", "check: always").replace("max_calls: 6", "max_calls: 99"))
-    asked = ("score-traces", rules, "--json")
-    done = bare_cli(*asked, KEY_OF_THE_TEST="secret-of-the-test", code=0)
-    funnels = {one["rule"]: one for one in json.loads(done.stdout)}
+    words = ("score-traces", rules, "--json")
+    process = bare_cli(*words, KEY_OF_THE_TEST="secret-of-the-test", code=0)
+    funnels = {one["rule"]: one for one in json.loads(process.stdout)}
     assert (funnels["meaning"]["scored"], judge.n_requests) == (0, 40)
     assert funnels["meaning"]["skipped"] > 0 < funnels["words"]["scored"]
     reasons = query(home, "SELECT DISTINCT reason FROM measurements WHERE metric = 'meaning_match'")

@@ -87,11 +87,11 @@ def test_a_key_that_is_pasted_where_none_belongs_is_refused_and_stored_nowhere(f
     key = PASTED[form]
     words = [word.replace("KEY", key) for word in PLACES[place]]
 
-    said = refusal("evaluate", answers, "--metrics", "meaning_match", *words)
+    message = refusal("evaluate", answers, "--metrics", "meaning_match", *words)
 
-    assert "is stored" in said
-    assert "environment" in said
-    assert "neverspoken" not in said.lower()
+    assert "is stored" in message
+    assert "environment" in message
+    assert "neverspoken" not in message.lower()
     assert not home.exists()
 
 
@@ -99,10 +99,10 @@ def test_a_key_that_is_pasted_where_none_belongs_is_refused_and_stored_nowhere(f
 def test_an_address_of_the_environment_holds_no_key_either(variable, answers, home, refusal, monkeypatch):
     monkeypatch.setenv(variable, f"http://127.0.0.1:9/v1/{IN_ENVIRONMENT}")
 
-    said = refusal("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/m")
+    message = refusal("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/m")
 
-    assert said.startswith("judge openai/m: a part of its address looks like a key, and addresses are stored; ")
-    assert "neverspoken" not in said
+    assert message.startswith("judge openai/m: a part of its address looks like a key, and addresses are stored; ")
+    assert "neverspoken" not in message
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_what_only_resembles_a_key_is_no_key(judge):
 def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path, home):
     with RawServer(http(200, b"id,answer,reference,release\nq1,Paris,Paris,a\n", kind="text/csv")) as server:
         address = f"http://ada:neverspoken-1@127.0.0.1:{server.port}/a.csv?token=neverspoken-2"
-        done = finished(command("evaluate", address, "--metrics", "exact_match"), umask=0o077)  # fmt: skip
+        process = finished(command("evaluate", address, "--metrics", "exact_match"), umask=0o077)  # fmt: skip
         kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address)
-    assert (done.returncode, kept.returncode) == (0, 0), done.stderr + kept.stderr
-    shown = bare_cli("report", "--json").stdout
-    assert f"http://…@127.0.0.1:{server.port}/a.csv?…" in shown
-    neverspoken({"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}, home)
+    assert (process.returncode, kept.returncode) == (0, 0), process.stderr + kept.stderr
+    output = bare_cli("report", "--json").stdout
+    assert f"http://…@127.0.0.1:{server.port}/a.csv?…" in output
+    neverspoken({"terminal": process.stdout + process.stderr, "report": output, "warehouse": _warehouse(home)}, home)
     # Whoever may read the tables may read their copy, and nobody else.
     modes = {name: oct((home / name).stat().st_mode & 0o777) for name in ("answerkey.duckdb", "snapshot.duckdb")}
     assert modes == {"answerkey.duckdb": "0o600", "snapshot.duckdb": "0o400"}
@@ -146,7 +146,7 @@ def test_no_secret_of_a_lake_is_anywhere(
         judge.faults = lambda number, _body: "says_key" if number == 0 else None
         base = ("--judge-base", judge.url, "--home", lake)
         environment = {"ANSWERKEY_JUDGE_KEY": IN_BLOCK, "ANSWERKEY_SCRATCH": str(tmp_path / "scratch")}
-        found = cli("evaluate", answers, *METRICS, *base, page=True, **environment, code=0)
+        process = cli("evaluate", answers, *METRICS, *base, page=True, **environment, code=0)
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {IN_BLOCK}"}
         # The catalog is down to a password that is wrong: what is said of it does not have it.
         wrong = {**environment, "PGPASSFILE": "none", "PGPASSWORD": "neverspoken-password-0123456789"}
@@ -159,7 +159,7 @@ def test_no_secret_of_a_lake_is_anywhere(
         rows = [str(row) for name in ("runs", "reports", "measurements", "judge_calls") for row in
                 warehouse.execute(f"FROM {name}").fetchall()]  # fmt: skip
     texts = {
-        "terminal": found.stdout + found.stderr + refused.stdout + refused.stderr,
+        "terminal": process.stdout + process.stderr + refused.stdout + refused.stderr,
         "report": cli("report", "--home", lake, **environment).stdout,
         "warehouse": "\n".join(rows),
         "ledger and catalog": _postgres(os.environ["ANSWERKEY_CATALOG"].partition(":")[2]),
@@ -205,8 +205,8 @@ def _objects(address, server):
 
 def _says_keys(body):
     """The verdict of an agreeable judge, with the key that it was sent as the reason."""
-    said = json.loads(agreeable(body))
-    return json.dumps({key: IN_BLOCK if key == "reason" else value for key, value in said.items()})
+    content = json.loads(agreeable(body))
+    return json.dumps({key: IN_BLOCK if key == "reason" else value for key, value in content.items()})
 
 
 def _warehouse(home):

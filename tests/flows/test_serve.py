@@ -187,8 +187,8 @@ def test_what_dies_is_started_again_and_a_run_goes_on_where_it_was_killed_with_e
         judge.release()
         with serving(home, port=served.port) as served:
             served.line(READY)
-            done = deployed.wait(run_id)
-            assert (done["state_type"], done["run_count"]) == ("COMPLETED", 2)
+            run = deployed.wait(run_id)
+            assert (run["state_type"], run["run_count"]) == ("COMPLETED", 2)
             # Two were in flight, and have no answer.
             assert judge.n_requests <= 6 + 2
             assert [one["parameters"]["home"] for one in deployed.runs_of("evaluate")] == [str(home)]

@@ -24,6 +24,6 @@ def read_jsonl(file: Path) -> list[dict[str, Any]]:
 def imported_by(code: str, *modules: str) -> list[str]:
     """Which of these modules a new process has imported after it ran the code."""
     code += f"\nimport sys; print(*sorted({set(modules)!r} & set(sys.modules)))"
-    done = finished([sys.executable, "-c", code], cwd=ROOT)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
+    process = finished([sys.executable, "-c", code], cwd=ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout.split()

@@ -198,16 +198,16 @@ class Batched(Metric):
 def test_a_metric_with_measure_of_its_own_is_held_to_the_same_rules():
     metric = Batched()
     samples = [Sample(str(i), text) for i, text in enumerate(["0.5", "boom", "1.5", "1"])]
-    made = measured(metric, samples)
-    assert [one.outcome for one in made] == [
+    measurement = measured(metric, samples)
+    assert [one.outcome for one in measurement] == [
         Scored({"grade": 0.5}),
         Failed("exception", "RuntimeError: cannot bear this"),
         Failed("invalid value", "grade is 1.5, outside 0.0 to 1.0"),
         Scored({"grade": 1.0}),
     ]
-    assert {(one.metric, one.signature) for one in made} == {("batched", metric.signature)}
-    assert [one.usage.seconds for one in made] == [2, 0, 2, 2]
-    assert evaluate(samples, [metric], workers=2) == evaluate(samples, [metric]) == made
+    assert {(one.metric, one.signature) for one in measurement} == {("batched", metric.signature)}
+    assert [one.usage.seconds for one in measurement] == [2, 0, 2, 2]
+    assert evaluate(samples, [metric], workers=2) == evaluate(samples, [metric]) == measurement
 
 
 def test_a_measure_that_loses_samples_fails_them_all_and_one_that_cannot_work_at_all_says_so():

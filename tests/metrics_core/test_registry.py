@@ -53,7 +53,7 @@ def test_a_metric_goes_by_the_name_that_users_write(name):
 
 def test_the_offline_judge_is_work_for_this_machine():
     def workloads(judge):
-        return [one.workload for one in create(["meaning_match", "ground_truth_similarity", "bleu"], judge=judge)]
+        return [metric.workload for metric in create(["meaning_match", "ground_truth_similarity", "bleu"], judge=judge)]
 
     online = JudgeOptions(judges=("openai/a",))
     assert workloads(JudgeOptions()) == ["offline", "offline", "lexical"]

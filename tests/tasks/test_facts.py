@@ -37,11 +37,11 @@ LOST = [
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def completed(tmp_path_factory):
     home = tmp_path_factory.mktemp("facts")
     with JudgeServer(wordy, faults=lambda _n, body: "content_filter" if "Broken." in str(body) else None) as server:
-        done = run(home, source_of(home, ROWS, "faq"), [METRIC, "rouge_l"], options=judged(server.url))
-    return home, done
+        completed = run(home, source_of(home, ROWS, "faq"), [METRIC, "rouge_l"], options=judged(server.url))
+    return home, completed
 
 
 def statements():
@@ -49,16 +49,16 @@ def statements():
     return [statement for block in blocks for statement in block.split(";") if statement.strip()]
 
 
-def test_the_documents_queries_run(done):
-    home, _ = done
+def test_the_documents_queries_run(completed):
+    home, _ = completed
     found = [len(query(home, statement)) for statement in statements()]
     assert len(found) == 7
     # Of the reports of gpt-4 and the quarantine there is nothing here, and the verdicts of this run are on facts.
     assert [n > 0 for n in found] == [True, False, False, False, False, True, True]
 
 
-def test_which_facts_did_the_new_release_lose(done):
-    home, made = done
+def test_which_facts_did_the_new_release_lose(completed):
+    home, made = completed
     assert made.ids == ["faq/old/v1", "faq/new/v1"]
     assert made.reports[1].message == f"{METRIC}: 1 of 8 not scored: 1 content_filter"
     [lost] = [statement for statement in statements() if "now_says" in statement]
@@ -71,8 +71,8 @@ def test_which_facts_did_the_new_release_lose(done):
     ]
 
 
-def test_every_fact_has_its_fate(done):
-    home, _ = done
+def test_every_fact_has_its_fate(completed):
+    home, _ = completed
     facts = (
         "SELECT side, fact_id, fact, status, with_id, with_fact FROM report_facts WHERE report_id = ? AND sample_id = ?"
     )
@@ -94,15 +94,15 @@ def test_every_fact_has_its_fate(done):
         ("answer", "a2", "Ada wrote it.", "matched", "r1.1", "Ada wrote it."),
     ]
     for name, status in (("is equal", "matched"), ("is blank", "missing")):
-        found = query(home, facts, ["faq/new/v1", name])
-        assert found == [("reference", None, None, status, None, None)]
+        rows = query(home, facts, ["faq/new/v1", name])
+        assert rows == [("reference", None, None, status, None, None)]
     assert query(home, facts, ["faq/new/v1", "failed now"]) == []
     other = query(home, f"{facts} ORDER BY side DESC, fact_id", ["faq/new/v1", "other reference"])
     assert [row[1] for row in other] == ["r2.1", "r2.2", "a1"]
 
 
-def test_a_measurement_has_the_same_facts(done):
-    home, _ = done
+def test_a_measurement_has_the_same_facts(completed):
+    home, _ = completed
     columns = "sample_key, signature, side, fact_id, fact, status, with_id"
     joined = query(
         home,
@@ -121,7 +121,7 @@ def test_a_jury_keeps_the_facts_of_the_vote_that_decided(home):
         assert server.n_requests == 1 + 3 + 3
         run(home, source_of(home, ROWS[:2], "faq"), [METRIC], options=options)
         assert server.n_requests == 7
-    found = query(home, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
-    assert found == [("new", "answer", 4), ("new", "reference", 6), ("old", "answer", 6), ("old", "reference", 6)]
+    rows = query(home, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
+    assert rows == [("new", "answer", 4), ("new", "reference", 6), ("old", "answer", 6), ("old", "reference", 6)]
     spread = query(home, "SELECT DISTINCT value FROM scores WHERE field = 'spread'")
     assert spread == [(0.0,)]

@@ -110,14 +110,14 @@ EVERYWHERE = {
 def test_a_forgotten_sample_is_in_no_file(home):
     assert EVERYWHERE - holding(home, ANSWER) == EVERYWHERE - holding(home, QUESTION) == set()
     n_calls = len(query(home, "SELECT 1 FROM judge_calls"))
-    done = forget(home, "birds", sample="heron", reason="asked for")
+    forgotten = forget(home, "birds", sample="heron", reason="asked for")
     assert holding(home, ANSWER) == holding(home, QUESTION) == holding(home, "Brunnwasser") == set()
     assert holding(home, "heron") == set()
-    assert done.reports == ("birds/birds-1/v1", "birds/birds-2/v1")
-    assert (done.calls, len(query(home, "SELECT 1 FROM judge_calls"))) == (1, n_calls)
-    assert done.rows["answers"] == 4 and done.rows["samples"] == done.rows["quarantine"] == 1
+    assert forgotten.reports == ("birds/birds-1/v1", "birds/birds-2/v1")
+    assert (forgotten.calls, len(query(home, "SELECT 1 FROM judge_calls"))) == (1, n_calls)
+    assert forgotten.rows["answers"] == 4 and forgotten.rows["samples"] == forgotten.rows["quarantine"] == 1
     removal = query(home, "SELECT removal, kind, reason, n_calls, n_files, reports FROM removals")
-    assert removal == [(1, "sample", "asked for", 1, done.files, list(done.reports))]
+    assert removal == [(1, "sample", "asked for", 1, forgotten.files, list(forgotten.reports))]
 
 
 @pytest.mark.nightly
@@ -167,8 +167,8 @@ for home, event, end in zip(*[iter(sys.argv[1:])] * 3):
 
 
 def forgotten_again(home):
-    done = forget(home, "birds", sample="heron")
-    assert (done.finished, done.rows, done.calls, done.files) == (True, {}, 0, 0)
+    forgotten = forget(home, "birds", sample="heron")
+    assert (forgotten.finished, forgotten.rows, forgotten.calls, forgotten.files) == (True, {}, 0, 0)
     assert refusal(forget, home, "birds", sample="heron").startswith("birds: there is no such sample in ")
 
 
@@ -185,8 +185,8 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
     homes = {name: Path(shutil.copytree(made, tmp_path / name)) for name in ("before the commit", *AFTER_COMMIT)}
     places = {"before the commit": ("open", ".rewrite-due")} | {name: at for name, (at, _) in AFTER_COMMIT.items()}
     arguments = [str(one) for name, home in homes.items() for one in (home, *places[name])]
-    done = finished([sys.executable, "-c", KILLED, *arguments], check=True)
-    assert done.stdout.split() == ["9"] * 5, done.stderr
+    process = finished([sys.executable, "-c", KILLED, *arguments], check=True)
+    assert process.stdout.split() == ["9"] * 5, process.stderr
     before = homes.pop("before the commit")
     assert query(before, "SELECT count(*) FROM answers WHERE sample_id = 'heron'") == [(4,)]
     assert forget(Home(before), "birds", sample="heron").rows["answers"] == 4
@@ -249,8 +249,8 @@ def test_reports_that_rest_on_what_is_gone_say_so(home):
 
 @pytest.mark.nightly
 def test_one_answer_goes_and_the_question_stays(home):
-    done = forget(home, "birds", sample="heron", release="birds-1")
-    assert done.reports == ("birds/birds-1/v1",) and done.rows["answers"] == 2
+    forgotten = forget(home, "birds", sample="heron", release="birds-1")
+    assert forgotten.reports == ("birds/birds-1/v1",) and forgotten.rows["answers"] == 2
     # Another release gave the same answer.
     assert holding(home, QUESTION) == holding(home, ANSWER) == {"answerkey.duckdb", "snapshot.duckdb"}
     forget(home, "birds", sample="heron", release="birds-2")
@@ -261,8 +261,8 @@ def test_one_answer_goes_and_the_question_stays(home):
 @pytest.mark.nightly
 def test_a_release_goes_with_its_reports(home):
     for release in ("birds-1", "birds-2"):
-        done = forget(home, "birds", release=release)
-        assert (done.rows["reports"], done.reports) == (1, ())
+        forgotten = forget(home, "birds", release=release)
+        assert (forgotten.rows["reports"], forgotten.reports) == (1, ())
     assert holding(home, ANSWER) == set()
     assert query(home, "SELECT count(*) FROM reports WHERE dataset = 'birds'") == [(0,)]
     check_whole(home)

@@ -41,8 +41,8 @@ def server():
 
 def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them_and_measurements_name_them(home, tmp_path, server):
     rows = [*ROWS, BLANK, SAME]
-    done = run(home, rows, BOTH, options=judged(server.url))
-    assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
+    completed = run(home, rows, BOTH, options=judged(server.url))
+    assert [(report.status, report.message) for report in completed.reports] == [("COMPLETE", None)]
     # One verdict per sample; the facts of twelve references, and twelve matchings; two samples need no judge.
     assert server.n_requests == 12 + 12 + 12
     columns = ", ".join(name for name in COLUMNS if name != "started_at")
@@ -68,7 +68,7 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them_and_measurements_n
     )
     assert found == [(f"q{i:02}", "mismatch" if i % 4 == 1 else "match") for i in range(12)]
     assert query(home, "SELECT DISTINCT run, status, kind, judge FROM judge_calls") == [
-        (done.run_id, "usable", "ask", f"{MODEL}@127.0.0.1:{server.port}/v1")
+        (completed.run_id, "usable", "ask", f"{MODEL}@127.0.0.1:{server.port}/v1")
     ]
     found = query(
         home,
@@ -90,16 +90,16 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them_and_measurements_n
 
 
 def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, server):
-    done = run(home, ROWS, ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
+    completed = run(home, ROWS, ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
     message = "meaning_match: 7 of 12 not scored: 7 budget used up: 5 calls (max_calls)"
-    assert [(report.status, report.message) for report in done.reports] == [("PARTIAL", message)]
+    assert [(report.status, report.message) for report in completed.reports] == [("PARTIAL", message)]
     assert server.n_requests == 5
     assert query(home, "SELECT status, attempts, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
         ("scored", 1, 12 + 5), ("skipped", 0, 7),
     ]  # fmt: skip
-    [report] = read_reports(home, done.ids)
+    [report] = read_reports(home, completed.ids)
     assert report.message == message
-    page = as_markdown(build_page(home, done.ids, most_samples=0))
+    page = as_markdown(build_page(home, completed.ids, most_samples=0))
     assert f"\n- {report.release}: {message.replace('_', chr(92) + '_')}\n" in page
     # Skipped is not failed.
     left = run(home, ROWS, ["meaning_match", "bleu"], only_failed=True, options=judged(server.url))
@@ -174,15 +174,15 @@ def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(home, s
     rows = [
         {"id": f"{i}", "question": f"Which, of {i}?", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)
     ]
-    done = run(home, rows, ["meaning_match"], options=judged(server.url, check="auto"))
-    [report] = done.reports
+    completed = run(home, rows, ["meaning_match"], options=judged(server.url, check="auto"))
+    [report] = completed.reports
     assert server.n_requests == 40
     assert report.status == "PARTIAL"
     assert report.message.startswith(
         "meaning_match: 60 of 60 not scored: 60 judge stopped: openai/some-model@127.0.0.1"
     )
     assert "was right on 0 of 20 questions whose match is known to be 0; wrong on reversed roles" in report.message
-    [kept] = read_reports(home, done.ids)
+    [kept] = read_reports(home, completed.ids)
     line, *wrong = check_notes(kept.manifest)
     assert line.endswith("was right on known answers of 0: 0 of 20 (0 to 17 %); of 1: 20 of 20 (83 to 100 %)")
     assert wrong[0].endswith("answer: Omar lent it to Lena.; expected 0, replied 1")

@@ -55,9 +55,9 @@ def test_labels_decide_at_the_analyses_alone_and_the_verdict_says_how_they_came_
     assert drawn_labels(home, queue.old, queue.new) is None
     assert gate(home, "old", "new", POLICY).verdict.basis == "text"
     label(home, queue, 30)
-    found = gate(home, "old", "new", POLICY).verdict
-    assert (found.outcome, found.basis, found.rules[0].n_labelled) == ("FAIL", "people and judge", 25)
-    [how, *_] = found.notes
+    verdict = gate(home, "old", "new", POLICY).verdict
+    assert (verdict.outcome, verdict.basis, verdict.rules[0].n_labelled) == ("FAIL", "people and judge", 25)
+    [how, *_] = verdict.notes
     assert how.startswith("25 questions were drawn at random and labelled by AB")
     assert "20 more have the same answer in both releases" in how and "analysis 1 of 5 of the labels" in how
     # What is labelled beyond an analysis waits for the next one.
@@ -120,10 +120,10 @@ def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> No
     untold = [one.sample_key for one in queued_answers(home, queue, 3)]
     add_labels(home, [NewLabel(key, "AB", "cannot tell") for key in untold], queue.id)
     label(home, queue, 30)
-    found = gate(home, "old", "new", POLICY).verdict
-    assert (found.outcome, found.rules[0].n_labelled) == ("INCOMPLETE", 27)
-    assert "people cannot judge 3 of 30 drawn questions" in found.sentence
-    assert "of 3 people cannot tell, and these are left out" in found.notes[0]
+    verdict = gate(home, "old", "new", POLICY).verdict
+    assert (verdict.outcome, verdict.rules[0].n_labelled) == ("INCOMPLETE", 27)
+    assert "people cannot judge 3 of 30 drawn questions" in verdict.sentence
+    assert "of 3 people cannot tell, and these are left out" in verdict.notes[0]
 
 
 @pytest.mark.nightly
@@ -134,8 +134,8 @@ def test_comparisons_and_calibrations_read_drawn_labels(tmp_path: Path) -> None:
     [row] = [row for row in compared.rows if row.name == PRIMARY and row.slice == "all"]
     assert (row.n_labelled, row.difference) == (30, 0.0)
     assert row.people is not None and row.people_high is not None and row.people < -0.2 and row.people_high < 0
-    found = calibrate(home, PRIMARY, reports=[queue.old, queue.new])
-    assert [part.n for part in found.parts] == [60, 30, 30]
+    calibration = calibrate(home, PRIMARY, reports=[queue.old, queue.new])
+    assert [part.n for part in calibration.parts] == [60, 30, 30]
 
 
 def test_csv_goes_out_blind_and_comes_back_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ VALUES = st.one_of(
     st.sampled_from([date(2020, 1, 1), datetime(2020, 1, 1), b"\x00", [], {}, [None], {"a": 1}, "1e999", "5%"]),
     st.lists(NUMBERS, max_size=2),
 )
-BOUNDED = settings(max_examples=10, suppress_health_check=list(HealthCheck), derandomize=True)
+BOUNDED = settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @pytest.fixture(scope="module")

@@ -108,8 +108,8 @@ def test_a_new_file_cannot_take_clusters_apart(command, tmp_path):
     evaluated(tmp_path, "new", [row | {"doc": f"b{(i + 1) // 2}"} for i, row in enumerate(rows())], cluster="doc")
     assert "which makes 1." in command("compare", "old", "new")[1]
     evaluated(tmp_path, "new", [row | {"doc": f"c{i // 2}"} for i, row in enumerate(rows())], cluster="doc")
-    found = json.loads(command("compare", "old", "new", "--json")[1])
-    assert (found["rows"][0]["n_clusters"], [w for w in found["warnings"] if "cluster" in w]) == (300, [])
+    content = json.loads(command("compare", "old", "new", "--json")[1])
+    assert (content["rows"][0]["n_clusters"], [w for w in content["warnings"] if "cluster" in w]) == (300, [])
 
 
 @pytest.mark.nightly

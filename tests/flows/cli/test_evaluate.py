@@ -87,10 +87,12 @@ def test_several_files_of_one_data_set(cli, tmp_path):
     first, second, home = tmp_path / "old.jsonl", tmp_path / "new.csv", tmp_path / "home"
     first.write_text('{"id": 1, "response": "It is Paris", "reference": "Paris", "release": "old"}\n')
     second.write_text("id,output,reference,release\n1,Rome,Paris,new\n")
-    done = cli("evaluate", first, second, "--dataset", "d", "--home", home, "--metrics", "contains", "--json", code=0)
-    means = {one["report_id"]: one["scores"][0]["mean"] for one in json.loads(done.stdout)}
+    process = cli(
+        "evaluate", first, second, "--dataset", "d", "--home", home, "--metrics", "contains", "--json", code=0
+    )
+    means = {one["report_id"]: one["scores"][0]["mean"] for one in json.loads(process.stdout)}
     assert means == {"d/old/v1": 1.0, "d/new/v1": 0.0}
-    assert "old.jsonl, new.csv: columns recognised by name: " in done.stderr
+    assert "old.jsonl, new.csv: columns recognised by name: " in process.stderr
 
 
 @pytest.mark.nightly
@@ -116,11 +118,11 @@ def test_standard_input(server, warm_command, tmp_path):
         "0.5",
     ]
     environment = {**os.environ, "PREFECT_API_URL": server}
-    done = warm_command.run("answerkey.flows.cli", words, tmp_path, environment, 240, given)
-    assert done.returncode == 0, done.stderr
-    [report] = json.loads(done.stdout)
+    completed = warm_command.run("answerkey.flows.cli", words, tmp_path, environment, 240, given)
+    assert completed.returncode == 0, completed.stderr
+    [report] = json.loads(completed.stdout)
     assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 4)
-    assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
+    assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in completed.stderr
     # The file that it was put into is gone.
     reason = "-: line 4 is a JSON list, not an object"
     assert query(home, 'SELECT source, "row", reason FROM quarantine') == [("-", 4, reason)]
@@ -130,8 +132,8 @@ def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_p
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for n, file in enumerate(files):
         file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
-    done = bare_cli("evaluate", *files, "--dataset", "d", code=2)
-    last = done.stderr.splitlines()[-1]
+    process = bare_cli("evaluate", *files, "--dataset", "d", code=2)
+    last = process.stderr.splitlines()[-1]
     assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
 
 
@@ -145,8 +147,8 @@ def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, o
     export = BY_NAME["langsmith-table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)
-    done = bare_cli("evaluate", file, code=2)
-    assert done.stderr == (
+    process = bare_cli("evaluate", file, code=2)
+    assert process.stderr == (
         "answerkey: exp.csv: it does not say which release answered (an export of LangSmith); name it with --release\n"
     )
 
@@ -178,13 +180,13 @@ def commands(home, capsys, *reports, compared=False):
 def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(home, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ANSWERKEY_HOME")
-    found = commands(home, capsys, f"faq/{NEW}/v1")
+    command_lines = commands(home, capsys, f"faq/{NEW}/v1")
     where = ["--home", str(home)]
     pair = ["faq/steers\u00a0by/v1", f"faq/{NEW}/v1"]
     # The release that was made last has a name that cannot be pasted.
-    assert found == [["answerkey", "report", f"faq/{NEW}/v1", "--html", "report.html", *where]]
-    assert pair[0] not in str(found)
-    assert [main(words[1:]) for words in found] == [0]
+    assert command_lines == [["answerkey", "report", f"faq/{NEW}/v1", "--html", "report.html", *where]]
+    assert pair[0] not in str(command_lines)
+    assert [main(words[1:]) for words in command_lines] == [0]
     several = commands(home, capsys, "faq/old/v1", f"faq/{NEW}/v1")
     assert several == [
         ["answerkey", "compare", "faq/old/v1", f"faq/{NEW}/v1", "--samples", "5", *where],

@@ -149,7 +149,7 @@ def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, cod
     assert (content["outcome"], content["exit_code"], content["old"]) == (outcome, code, "faq/old/v1")
     [suite] = ElementTree.parse(xml).getroot()
     assert [case.get("name") for case in suite.findall("testcase")] == content["policy"]
-    assert {one.get("name"): one.get("value") for one in suite.iter("property")}["basis"] == "people"
+    assert {element.get("name"): element.get("value") for element in suite.iter("property")}["basis"] == "people"
     assert int(suite.get("failures", "")) + int(suite.get("errors", "")) == sum(
         rule["outcome"] != "PASS" for rule in content["rules"]
     )
@@ -184,8 +184,8 @@ def test_what_the_old_release_has_no_score_for_may_have_been_its_best(bare_cli, 
     made = [Made("old", {FIELD: scores | down | both}), Made("new", {FIELD: scores | both})]
     made += [Made("bad", {FIELD: scores | {f"q{i:03}": 0.0 for i in range(500, 640)}})]
     warehouse(tmp_path, made)
-    asked = ("gate", "old", "--home", tmp_path, "--primary", FIELD, "--margin")
-    result = bare_cli(*asked[:2], "new", *asked[2:], 0.02, "--json")
+    words = ("gate", "old", "--home", tmp_path, "--primary", FIELD, "--margin")
+    result = bare_cli(*words[:2], "new", *words[2:], 0.02, "--json")
     assert result.returncode == 4, result.stderr
     [rule, _] = json.loads(result.stdout)["rules"]
     assert (rule["value"], rule["n"], rule["n_unmeasured"]) == (-0.04, 1000, 50)
@@ -195,7 +195,7 @@ def test_what_the_old_release_has_no_score_for_may_have_been_its_best(bare_cli, 
         "best values; score what failed again with --only-failed, or complete the data set"
     )
     # 140 answers were lost, so it fails whatever the 40 were.
-    result = bare_cli(*asked[:2], "bad", *asked[2:], 0.02)
+    result = bare_cli(*words[:2], "bad", *words[2:], 0.02)
     assert result.returncode == 1
     assert "40 of them not scored in old and counted as 0 there" in " ".join(result.stdout.split())
 

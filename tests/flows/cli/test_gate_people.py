@@ -40,10 +40,10 @@ def releases(home, truth, judge, labelled):
 
 
 def decided(cli, home, *options, policy=PLAIN):
-    done = cli("gate", "old", "new", "--policy", policy, "--json", *options, "--home", str(home))
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == EXIT[found["outcome"]]
+    process = cli("gate", "old", "new", "--policy", policy, "--json", *options, "--home", str(home))
+    assert process.stdout, process.stderr
+    found: dict[str, Any] = json.loads(process.stdout)
+    assert process.returncode == EXIT[found["outcome"]]
     return found
 
 
@@ -85,10 +85,10 @@ def test_how_many_labels_would_do_is_counted_in_labels_not_in_samples(cli, tmp_p
     old = (rng.random(400) < 0.8).astype(float)
     truth = old, np.clip(old + rng.choice([-1, 0, 1], 400, p=[0.08, 0.84, 0.08]), 0, 1)
     releases(tmp_path, truth, [np.where(rng.random(400) < 0.15, 1 - right, right) for right in truth], drawn(60, 400))
-    found = decided(cli, tmp_path, policy=RANDOM.replace("0.02", "0.05"))
-    assert (found["outcome"], found["basis"]) == ("INCONCLUSIVE", "people and judge")
+    verdict = decided(cli, tmp_path, policy=RANDOM.replace("0.02", "0.05"))
+    assert (verdict["outcome"], verdict["basis"]) == ("INCONCLUSIVE", "people and judge")
     # Fewer than there are samples, and more than have labels.
-    assert found["sentence"].endswith(
+    assert verdict["sentence"].endswith(
         "a loss of 0.05 or more is not ruled out, and about 320 labels would rule it out with a power of 80 % if both "
         "releases are equally good."
     )
@@ -115,12 +115,12 @@ def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     pair(tmp_path, labelled, text)
     files = {kind: tmp_path / f"gate.{kind}" for kind in ("md", "html", "xml", "json")}
     options = [word for file in files.values() for word in ("--output", str(file))]
-    shown = bare_cli("gate", "old", "new", "--policy", policy, *options, "--home", str(tmp_path))
-    found = json.loads(files["json"].read_text(encoding="utf-8"))
-    assert shown.returncode == EXIT[outcome]
-    assert (found["outcome"], found["basis"], found["sentence"][: len(sentence)]) == (outcome, basis, sentence)
+    process = bare_cli("gate", "old", "new", "--policy", policy, *options, "--home", str(tmp_path))
+    content = json.loads(files["json"].read_text(encoding="utf-8"))
+    assert process.returncode == EXIT[outcome]
+    assert (content["outcome"], content["basis"], content["sentence"][: len(sentence)]) == (outcome, basis, sentence)
     suite = ElementTree.parse(files["xml"]).getroot()[0]
-    assert {one.get("name"): one.get("value") for one in suite.iter("property")}["basis"] == basis
+    assert {element.get("name"): element.get("value") for element in suite.iter("property")}["basis"] == basis
     words = {"judge": "the judge alone", "people": "human labels"}.get(basis, "human labels, which correct the judge")
     assert f"- Basis: {words}\n" in files["md"].read_text(encoding="utf-8")
     assert f"Basis: <strong>{words}</strong>" in files["html"].read_text(encoding="utf-8")
@@ -128,10 +128,10 @@ def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     plain = re.sub("<.*?>", "", html.unescape(first)).translate({0x2212: "-", 0xA0: " "})
     assert plain.startswith(sentence)
     rows = query(tmp_path, "SELECT outcome, basis, policy->>'labels', len(notes) FROM verdicts")
-    assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(found["notes"]))]
-    assert f"\nbasis: {words}\n" in shown.stdout
+    assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(content["notes"]))]
+    assert f"\nbasis: {words}\n" in process.stdout
     check_whole(Home(tmp_path))
-    depth = next(rule for rule in found["rules"] if rule["rule"] == f"in depth {MATCH} >= 0.5")
+    depth = next(rule for rule in content["rules"] if rule["rule"] == f"in depth {MATCH} >= 0.5")
     assert (depth["value"], depth["outcome"]) == ((0, "INCOMPLETE") if text == FOREIGN else (1, "PASS"))
 
 
@@ -146,11 +146,11 @@ def test_a_judge_out_of_its_depth_fails_nothing_either(bare_cli, tmp_path):
     assert decided(bare_cli, tmp_path)["outcome"] == "INCOMPLETE"
     # Half of the verdicts may be flagged, and a policy may say otherwise.
     policy = f"{{primary: {MATCH}, margin: 0.02, rules: [in depth {MATCH} >= 0.4]}}"
-    found = decided(bare_cli, tmp_path, policy=policy)
-    assert found["outcome"] == "FAIL"
+    verdict = decided(bare_cli, tmp_path, policy=policy)
+    assert verdict["outcome"] == "FAIL"
     assert (
         " The judge flags 0 of 500 verdicts on old and 260 of 500 on new as outside its training data."
-        in (found["sentence"])
+        in (verdict["sentence"])
     )
 
 
@@ -174,9 +174,9 @@ def test_a_judge_that_is_lenient_with_the_new_release_is_not_believed(bare_cli, 
         assert decided(bare_cli, home, policy=policy)["outcome"] == outcome
     # A policy may ask for room: the judge's bias was allowed to differ by this much.
     careful = f"{{primary: {MATCH}, margin: 0.02, judge_bias: 0.05}}"
-    found = decided(bare_cli, tmp_path / "0PASS", policy=careful)
-    assert found["outcome"] == "INCONCLUSIVE"
-    assert "a loss of 0.02 or more is ruled out, but not by the 0.05 more that the policy wants" in found["sentence"]
+    verdict = decided(bare_cli, tmp_path / "0PASS", policy=careful)
+    assert verdict["outcome"] == "INCONCLUSIVE"
+    assert "a loss of 0.02 or more is ruled out, but not by the 0.05 more that the policy wants" in verdict["sentence"]
 
 
 @pytest.mark.nightly
@@ -189,13 +189,13 @@ def test_labels_that_were_picked_are_found_out(bare_cli, tmp_path):
     policy = f"{{primary: {LABEL}, margin: 0.04}}"
     n = int(picked.sum())
     for extra, outcome in (("", "INCOMPLETE"), (", labels: random", "INCOMPLETE"), (", labels: chosen", "PASS")):
-        found = decided(bare_cli, tmp_path, policy=policy.replace("}", f"{extra}}}"))
-        assert found["outcome"] == outcome, extra
-        assert any(note.startswith(f"{n} of 600 samples have labels in both releases") for note in found["notes"])
+        verdict = decided(bare_cli, tmp_path, policy=policy.replace("}", f"{extra}}}"))
+        assert verdict["outcome"] == outcome, extra
+        assert any(note.startswith(f"{n} of 600 samples have labels in both releases") for note in verdict["notes"])
         unlike = (
             f"{MATCH} went from {old[picked].mean():.3f} to {new[picked].mean():.3f} on the samples with labels, and"
         )
-        assert unlike in " ".join([found["sentence"], *found["notes"]])
+        assert unlike in " ".join([verdict["sentence"], *verdict["notes"]])
     # Of a random part nothing of the kind is said.
     releases(tmp_path / "drawn", (old, new), (old, new), drawn(190, 600))
     assert "are not like the others" not in json.dumps(decided(bare_cli, tmp_path / "drawn", policy=policy))

@@ -89,8 +89,8 @@ def test_several_references_and_one_metric(trial, server):
     assert (row["metric"], row["values"], row["details"]["reference"]) == ("meaning_match", {"match": 1.0}, 1)
     assert row["signature"].startswith("meaning_match|v1|judge:openai/gpt-4o-mini@127.0.0.1")
     assert server.n_requests == 0
-    shown = trial("", "something else", "turing", "--reference", "TURING", "--metric", "meaning_match").stdout
-    assert "  reference  2: TURING\n" in shown
+    output = trial("", "something else", "turing", "--reference", "TURING", "--metric", "meaning_match").stdout
+    assert "  reference  2: TURING\n" in output
 
 
 def test_several_votes_are_shown(trial, server):
@@ -149,8 +149,8 @@ def test_an_empty_answer_and_no_reference_need_no_judge(trial, server):
 
 def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path, home):
     with JudgeServer(lambda body: json.dumps({"reason": data_of(body)["context"][0], "verdict": "no"})) as running:
-        asked = ("--judge", f"openai/m@{running.url}")
-        result = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "faithfulness", "--context", "It was.", *asked)
+        options = ("--judge", f"openai/m@{running.url}")
+        result = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "faithfulness", "--context", "It was.", *options)
         assert running.n_requests == 1
     assert result.returncode == 0
     assert [line.rstrip() for line in result.stdout.splitlines()[:3]] == [
@@ -162,16 +162,16 @@ def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path, home):
 
 def test_check_asks_a_judge_the_known_questions_alone(bare_cli, server):
     """The judge says no to everything. The second time the ledger has its replies, of which it asks for ten again."""
-    asked = ("judge", f"openai/gpt-4o-mini@{server.url}", "--check", "--metric", "meaning_match")
-    foreseen = bare_cli(*asked, "--dry-run")
+    words = ("judge", f"openai/gpt-4o-mini@{server.url}", "--check", "--metric", "meaning_match")
+    foreseen = bare_cli(*words, "--dry-run")
     assert (foreseen.returncode, server.n_requests) == (0, 0)
     assert "calls to make 40, about $0.0" in foreseen.stderr
-    result = bare_cli(*asked)
+    result = bare_cli(*words)
     assert (result.returncode, server.n_requests) == (1, 40), result.stderr
     first, *wrong = result.stdout.splitlines()
     assert first.endswith("was right on known answers of 0: 20 of 20 (83 to 100 %); of 1: 0 of 20 (0 to 17 %)")
     assert sum(line.startswith("  openai/gpt-4o-mini@127.0.0.1:") for line in wrong) == 20
-    [row] = json.loads(bare_cli(*asked, "--json").stdout)
+    [row] = json.loads(bare_cli(*words, "--json").stdout)
     assert (row["check"].popitem()[1], len(row["wrong"])) == ([[0.0, 0.0, 20, 20], [1.0, 1.0, 20, 0]], 20)
     assert row["failed"].startswith("judge stopped: openai/gpt-4o-mini@127.0.0.1:")
     assert server.n_requests == 50

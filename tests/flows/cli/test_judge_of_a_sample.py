@@ -59,9 +59,9 @@ def words(text):
 
 
 def test_the_judges_of_all_reports_are_shown_with_prompt_reply_votes_rule_and_cost(bare_cli, home, judges):
-    shown = bare_cli("judge", "p0", code=0).stdout
+    output = bare_cli("judge", "p0", code=0).stdout
     kind, strict = (f"openai/gpt-4o-mini@127.0.0.1:{judges[name].port}/v1" for name in ("kind", "strict"))
-    text = words(shown)
+    text = words(output)
     assert text.startswith(
         "p0 portraits/new/v2 question Who painted portrait 0? reference Vermeer answer It was Vermeer."
     )
@@ -99,9 +99,9 @@ def test_an_answer_is_judged_again_without_a_report_and_paid_once(bare_cli, home
     assert (dry.stdout, judges["kind"].n_requests) == ("", before)
     assert "calls to make 1, about $0.00" in dry.stderr
     for n_new in (1, 0):
-        asked = bare_cli("judge", "p1", *named("kind", "gpt-4o"), code=0)
-        assert f"calls to make {n_new}, about $0.00" in asked.stderr
-        assert "report just now reply I think" in words(asked.stdout)
+        process = bare_cli("judge", "p1", *named("kind", "gpt-4o"), code=0)
+        assert f"calls to make {n_new}, about $0.00" in process.stderr
+        assert "report just now reply I think" in words(process.stdout)
         assert judges["kind"].n_requests == before + 1
     capped = bare_cli("judge", "p1", *named("kind", "gpt-4"), *CAP, code=1)
     assert "skipped cause budget used up" in words(capped.stdout) and judges["kind"].n_requests == before + 1

@@ -253,17 +253,17 @@ def test_a_field_that_reports_merely_lack_is_incomplete(home, capsys):
 
 @pytest.mark.real
 def test_a_terminal_that_knows_ascii_alone(bare_cli, home):
-    found = bare_cli("report", PYTHONIOENCODING="ascii")
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.isascii() and "exact_match" in found.stdout
+    process = bare_cli("report", PYTHONIOENCODING="ascii")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.isascii() and "exact_match" in process.stdout
 
 
 @pytest.mark.real
 def test_a_server_that_is_down(bare_cli, home, answers):
-    found = bare_cli("evaluate", answers, "--metrics", "exact_match",
+    process = bare_cli("evaluate", answers, "--metrics", "exact_match",
                      PREFECT_API_URL="http://name:secret@127.0.0.1:9/api", code=1)  # fmt: skip
-    assert "Traceback" not in found.stderr and "secret" not in found.stderr
-    assert found.stderr.splitlines()[-1] == (
+    assert "Traceback" not in process.stderr and "secret" not in process.stderr
+    assert process.stderr.splitlines()[-1] == (
         "answerkey: the Prefect server 127.0.0.1:9/api does not answer; run again once it works (what was scored is "
         "kept), or unset PREFECT_API_URL"
     )
@@ -303,13 +303,13 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, an
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-    found = finished(command(*arguments), cwd=ROOT, preexec_fn=limit)
-    assert (found.returncode, found.stderr.splitlines()[-1]) == (
+    process = finished(command(*arguments), cwd=ROOT, preexec_fn=limit)
+    assert (process.returncode, process.stderr.splitlines()[-1]) == (
         1,
         "answerkey: a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit "
         "and run the same command again: what was scored is kept",
     )
-    assert "Traceback" not in found.stderr
+    assert "Traceback" not in process.stderr
     bare_cli(*arguments, code=0)
 
 
@@ -317,9 +317,9 @@ def test_data_docs_that_cannot_be_written_are_one_line(bare_cli, answers, tmp_pa
     there = tmp_path / "home" / "pages" / "_data-docs" / "validations"
     there.parent.mkdir(parents=True)
     there.write_text("a file where the pages should be")
-    found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", tmp_path / "home", page=True)
-    assert (found.returncode, "Traceback" in found.stderr) == (0, False), found.stderr
-    [line] = [line for line in found.stderr.splitlines() if "Data Docs" in line]
+    process = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", tmp_path / "home", page=True)
+    assert (process.returncode, "Traceback" in process.stderr) == (0, False), process.stderr
+    [line] = [line for line in process.stderr.splitlines() if "Data Docs" in line]
     assert line == (
         f"the Data Docs could not be made: {there.parent}: a page cannot be written here; is the disk full?; the "
         "checks are in the warehouse"
@@ -394,7 +394,7 @@ sys.exit(main(sys.argv[2:]))
 @pytest.mark.real
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page")
-    done = finished([sys.executable, "-c", INTERRUPTED, module, *words])
-    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
+    process = finished([sys.executable, "-c", INTERRUPTED, module, *words])
+    assert (process.returncode, process.stdout, process.stderr.splitlines()) == (
         130, "", ["answerkey: stopped; what was scored so far is kept, run the same command again"],
     )  # fmt: skip

@@ -28,9 +28,9 @@ sys.exit(code)
 def imports(folder, *arguments, code=0):
     """What a new process that runs this command has imported at its end."""
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
-    done = finished([sys.executable, "-c", CODE, *map(str, arguments)], cwd=folder, env=environment)  # fmt: skip
-    assert done.returncode == code, done.stderr
-    return set(done.stdout.splitlines()[-1].split())
+    process = finished([sys.executable, "-c", CODE, *map(str, arguments)], cwd=folder, env=environment)  # fmt: skip
+    assert process.returncode == code, process.stderr
+    return set(process.stdout.splitlines()[-1].split())
 
 
 @pytest.fixture(scope="module")

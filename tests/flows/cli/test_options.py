@@ -162,5 +162,5 @@ def test_metrics_lists_all_with_their_fields(bare_cli):
     assert list(catalogue) == [*METRICS, *ASKED]
     assert [field["name"] for field in catalogue["rouge_l"]["fields"]] == ["precision", "recall", "f1"]
     assert catalogue["meaning_match"]["needs"] == ["answer", "question", "references"]
-    shown = bare_cli("metrics").stdout
-    assert all(name in shown for name in catalogue)
+    output = bare_cli("metrics").stdout
+    assert all(name in output for name in catalogue)

@@ -92,10 +92,10 @@ def test_nothing_with_quiet_or_without_a_terminal():
     assert "\x1b" not in quiet and "answer_correctness" not in quiet
     assert "loaded 10/40 shards" in quiet
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = finished([sys.executable, "-c", WORK], env=environment, check=True)
-    assert done.stdout == "result\n"
-    assert done.stderr.splitlines()[0] == "loaded 10/40 shards"
-    assert "\x1b" not in done.stderr
+    process = finished([sys.executable, "-c", WORK], env=environment, check=True)
+    assert process.stdout == "result\n"
+    assert process.stderr.splitlines()[0] == "loaded 10/40 shards"
+    assert "\x1b" not in process.stderr
 
 
 COMMAND = ("-X", "importtime", "-m", "answerkey.flows.cli")
@@ -109,7 +109,7 @@ def test_the_first_frame_is_there_before_what_works_is_imported(command, tmp_pat
     before, frame, after = written.partition(" start ")
     assert frame
     imported = set(re.findall(r"\| +(answerkey\S*|\w+)\r?$", before, re.MULTILINE))
-    assert {one for one in imported if one.startswith("answerkey.")} == {
+    assert {module for module in imported if module.startswith("answerkey.")} == {
         "answerkey.flows", "answerkey.flows.environment", "answerkey.flows.cli", "answerkey.flows.cli.main",
         "answerkey.flows.cli.progress", "answerkey.tasks", "answerkey.tasks.publish", "answerkey.tasks.publish.escape",
         "answerkey.tasks.server",
@@ -156,6 +156,6 @@ def listening():
 def test_scoring_traces_tells_which_rule_is_at_work(tmp_path):
     with listening() as told:
         score_traces(Tracing(rules=[str(ROOT / "examples/rules")], only=["faq-words"]), str(tmp_path / "home"))
-    assert [one.what for one in told] == ["select faq-words", "load rows", "token_overlap", "token_overlap", "commit"]
+    assert [line.what for line in told] == ["select faq-words", "load rows", "token_overlap", "token_overlap", "commit"]
     first, last = told[2:4]
     assert (first.done, last.done) == (0, last.total) and last.total

@@ -17,21 +17,23 @@ def files(tmp_path):
 
 
 def test_two_files_of_scores_are_compared(bare_cli, files):
-    found = json.loads(bare_cli("compare", *files, "--json").stdout)
-    assert (found["old"], found["new"]) == ("old", "new")
-    [row] = found["rows"]
+    content = json.loads(bare_cli("compare", *files, "--json").stdout)
+    assert (content["old"], content["new"]) == ("old", "new")
+    [row] = content["rows"]
     assert (row["metric"], row["field"], row["n_common"], row["n_clusters"]) == ("given", "score", 100, 50)
     assert (row["old"], row["new"], row["fixed"], row["broken"], row["finding"]) == (0.5, 0.8, 30, 0, "better")
 
 
 def test_the_only_score_decides(bare_cli, files, tmp_path):
     page = tmp_path / "page.html"
-    done = bare_cli("gate", *files, "--margin", "0.02", "--output", str(page))
-    assert done.returncode == 0
-    assert done.stdout.startswith("PASS  new may ship in place of old, every rule holds: given.score went from 0.500")
+    process = bare_cli("gate", *files, "--margin", "0.02", "--output", str(page))
+    assert process.returncode == 0
+    assert process.stdout.startswith(
+        "PASS  new may ship in place of old, every rule holds: given.score went from 0.500"
+    )
     plot = "  ┊│         ├──────────●────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
-    assert done.stdout.splitlines()[1] == plot
-    assert "basis: given scores, which were not measured here" in done.stdout
+    assert process.stdout.splitlines()[1] == plot
+    assert "basis: given scores, which were not measured here" in process.stdout
     assert "<title>Ship new" in page.read_text()
     assert bare_cli("gate", *files[::-1], "--margin", "0.02").returncode == 1
 
@@ -42,9 +44,9 @@ def test_labels_from_a_file_decide_and_scores_predict_the_others(bare_cli, files
     long.write_text("\n".join(["id,release,label", *(f"q{n},{side},yes" for side in ("old", "new") for n in range(9))]))
     options = ("--margin", "0.02", "--clusters", "cluster", "--labels", wide, "--output", verdict)
     bare_cli("gate", *files, *options, code=0)
-    found = json.loads(verdict.read_text())
-    rule = found["rules"][0]
-    assert (found["basis"], rule["n_labelled"], round(rule["value"], 2)) == ("people and judge", 50, 0.3)
+    content = json.loads(verdict.read_text())
+    rule = content["rules"][0]
+    assert (content["basis"], rule["n_labelled"], round(rule["value"], 2)) == ("people and judge", 50, 0.3)
     rows = json.loads(bare_cli("compare", *files, "--labels", long, "--json", code=0).stdout)["rows"]
     assert {row["field"]: row["n_labelled"] for row in rows} == {"correct": None, "score": 9}
 
@@ -88,12 +90,12 @@ def test_one_file_has_the_scores_of_both_releases(bare_cli, tmp_path, order, dou
         lines = ["id,release,score,cluster", *rows]
     file = tmp_path / "scores.csv"
     file.write_text("\n".join(lines))
-    done = bare_cli("compare", file, "--json", code=0)
-    found = json.loads(done.stdout)
-    [row] = found["rows"]
+    process = bare_cli("compare", file, "--json", code=0)
+    content = json.loads(process.stdout)
+    [row] = content["rows"]
     assert (row["old"], row["new"], row["fixed"], row["n_clusters"]) == (0.5, 0.8, 30, 50)
-    assert (found["old"], found["new"]) == (old, new)
-    assert done.stderr.endswith(doubt) and bool(done.stderr) == bool(doubt)
+    assert (content["old"], content["new"]) == (old, new)
+    assert process.stderr.endswith(doubt) and bool(process.stderr) == bool(doubt)
 
 
 def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
@@ -101,11 +103,13 @@ def test_columns_are_named_and_an_empty_cell_is_no_answer(bare_cli, tmp_path):
     rows = [f"q{n},{n % 5},1,{'' if n < 10 else 1},c{n // 2}" for n in range(100)]
     file.write_text("\n".join(["n,length,gpt-4,gpt-5,document", *rows]))
     columns = ("id=n", "scores=gpt-4", "scores=gpt-5", "cluster=document")
-    done = bare_cli("gate", file, "--margin", "0.02", *(word for one in columns for word in ("--map", one)), "--json")
-    found = json.loads(done.stdout)
-    rule = found["rules"][0]
-    assert (done.returncode, rule["n_unmeasured"], rule["value"], rule["n_clusters"]) == (4, 10, -0.1, 50)
-    assert "only 90 of 100 samples of gpt-5 (10 undefined) have a comparable number" in found["sentence"]
+    process = bare_cli(
+        "gate", file, "--margin", "0.02", *(word for column in columns for word in ("--map", column)), "--json"
+    )
+    content = json.loads(process.stdout)
+    rule = content["rules"][0]
+    assert (process.returncode, rule["n_unmeasured"], rule["value"], rule["n_clusters"]) == (4, 10, -0.1, 50)
+    assert "only 90 of 100 samples of gpt-5 (10 undefined) have a comparable number" in content["sentence"]
 
 
 def test_ids_are_joined_as_people_spell_them_and_a_cell_may_say_that_there_is_no_score(bare_cli, files):
@@ -119,9 +123,8 @@ def test_ids_are_joined_as_people_spell_them_and_a_cell_may_say_that_there_is_no
 def test_a_share_and_percent_are_no_pair(bare_cli, files):
     old, new = map(Path, files)
     new.write_text(new.read_text().replace("passed", "100").replace("failed", "0"))
-    for pair in ((old, new), (new, old)):
-        shown = " ".join(bare_cli("gate", *pair, "--margin", "0.02", code=4).stdout.split())
-        assert "given.score has two scales: at most 1 in old, 80 on average in new" in shown
+    output = " ".join(bare_cli("gate", new, old, "--margin", "0.02", code=4).stdout.split())
+    assert "given.score has two scales: at most 1 in old, 80 on average in new" in output
     assert "not compared: given.score has two scales" in " ".join(bare_cli("compare", old, new).stdout.split())
 
 
@@ -189,12 +192,12 @@ def test_a_file_that_is_not_there_is_named(refusal, files):
 )  # fmt: skip
 def test_counts_alone_decide(bare_cli, tmp_path, words, code, sentence):
     file = tmp_path / "gate.json"
-    done = bare_cli("gate", *words, "--output", file, code=code)
-    found = json.loads(file.read_text())
-    assert found["sentence"].startswith(sentence)
-    assert (found["basis"], len(found["rules"]), found["exit_code"]) == ("given", 1, code)
+    process = bare_cli("gate", *words, "--output", file, code=code)
+    content = json.loads(file.read_text())
+    assert content["sentence"].startswith(sentence)
+    assert (content["basis"], len(content["rules"]), content["exit_code"]) == ("given", 1, code)
     pairs = "If both releases answered the same ones, pairs tell more: gate a file with the columns id, old, new."
-    assert (pairs in done.stdout, "┊" in done.stdout.splitlines()[1]) == (len(words) == 4, True)
+    assert (pairs in process.stdout, "┊" in process.stdout.splitlines()[1]) == (len(words) == 4, True)
 
 
 @pytest.mark.parametrize(

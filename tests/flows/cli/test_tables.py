@@ -26,7 +26,7 @@ NUMBER = re.compile(r"[-+]?\d[\d.,]*\d|[-+]?\d")
 
 
 @pytest.fixture
-def shown(monkeypatch, capsys):
+def printed_lines(monkeypatch, capsys):
     """The lines that are printed on a terminal of a width."""
 
     def lines(width, print_):
@@ -87,12 +87,12 @@ PRINTED: dict[str, Callable[[], None]] = {
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("what", PRINTED)
-def test_every_number_is_whole_and_every_column_is_there_at_any_width(shown, what, width):
-    lines = shown(width, PRINTED[what])
+def test_every_number_is_whole_and_every_column_is_there_at_any_width(printed_lines, what, width):
+    lines = printed_lines(width, PRINTED[what])
     assert max(map(len, lines)) <= width
     assert "…" not in "".join(lines)
     # In lines, the names of columns with their numbers and the counts of a release stand at every row.
-    assert numbers(lines) == numbers(shown(1000, PRINTED[what]))
+    assert numbers(lines) == numbers(printed_lines(1000, PRINTED[what]))
 
 
 # What the library cuts off would be lost, and a number with its last digits cut is another number
@@ -123,7 +123,7 @@ WRAPPING = {
 
 
 @pytest.mark.parametrize("name", [*PRINTED, *WRAPPING])
-def test_no_width_takes_a_character_from_a_cell(shown, monkeypatch, name):
+def test_no_width_takes_a_character_from_a_cell(printed_lines, monkeypatch, name):
     print_ = PRINTED.get(name) or partial(layout.show, WRAPPING.get(name, ""))
     tables, written = [], layout._written
     monkeypatch.setattr(layout, "_written", lambda table: [tables.append(table), *written(table)][1:])
@@ -134,7 +134,7 @@ def test_no_width_takes_a_character_from_a_cell(shown, monkeypatch, name):
     lossy = []
     for width in range(40, 201, 7):
         tables.clear()
-        printed = letters("".join(shown(width, print_)))
+        printed = letters("".join(printed_lines(width, print_)))
         if letters("".join(str(cell) for table in tables for row in table.rows for cell in row)) - printed:
             lossy.append(width)
 
@@ -143,8 +143,8 @@ def test_no_width_takes_a_character_from_a_cell(shown, monkeypatch, name):
 
 
 @pytest.mark.parametrize(("width", "stacked"), [(60, True), (80, True), (120, True), (200, False)])
-def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(shown, width, stacked):
-    lines = shown(width, PRINTED["five releases"])
+def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(printed_lines, width, stacked):
+    lines = printed_lines(width, PRINTED["five releases"])
     assert ("  DPR+FiD" in "\n".join(line[:9] for line in lines)) == stacked
     whole = "".join(lines)
     assert "0.500 [0.400, 0.600]" in whole
@@ -156,7 +156,7 @@ STEERING = "a\x1b[2Jb\x1b]0;owned\x07\x9b31m\u202egpt\u2066"
 
 
 @pytest.mark.parametrize("width", [60, 200])
-def test_nothing_from_data_steers_the_terminal(shown, capsys, monkeypatch, width):
+def test_nothing_from_data_steers_the_terminal(printed_lines, capsys, monkeypatch, width):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     made = reports(2)[1]
     scores = [replace(score, slice=score.slice if score.slice == "all" else f"x={STEERING}") for score in made.scores]
@@ -180,15 +180,15 @@ def test_nothing_from_data_steers_the_terminal(shown, capsys, monkeypatch, width
         lambda: print_verdict(verdict),
     ]
     for print_ in everything:
-        lines = shown(width, print_)
+        lines = printed_lines(width, print_)
         assert "owned" in "".join(lines)
         assert [line for line in lines if not line.isprintable()] == []
 
 
-def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
+def test_a_comparison_in_lines_on_a_narrow_terminal(printed_lines):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
     pair = Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)
-    assert shown(70, lambda: print_pairs([pair], by_slice=False, wide=True)) == [
+    assert printed_lines(70, lambda: print_pairs([pair], by_slice=False, wide=True)) == [
         "set/old/v1 → set/new/v1: 10 samples in both",
         "set/new/v1 is better than set/old/v1: rouge_l.recall went from 0.500",
         "to 0.600 (+0.100, 95 % interval +0.050 to +0.150, 10 samples).",
@@ -207,25 +207,27 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
     ]
 
 
-def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown):
+def test_how_many_samples_it_takes_is_explained_where_it_is_said(printed_lines):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, needed=1234))
-    printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows, (), n_common=10)], by_slice=False, wide=True))
+    printed = printed_lines(
+        200, lambda: print_pairs([Comparison("a", "b", rows, (), n_common=10)], by_slice=False, wide=True)
+    )
     place = next(at for at, line in enumerate(printed) if line.startswith("detectable: "))
     assert printed[place + 1].startswith("needed: about how many samples would show a difference of the size ")
-    printed = shown(
+    printed = printed_lines(
         200, lambda: print_pairs([Comparison("a", "b", rows[:1], (), n_common=10)], by_slice=False, wide=True)
     )
     assert not any(line.startswith("needed: ") for line in printed)
 
 
 @pytest.mark.parametrize(("width", "lines_a_field"), [(80, 2), (100, 2), (200, 1)])
-def test_a_comparison_is_a_table_where_a_terminal_is_no_narrower_than_80(shown, width, lines_a_field):
+def test_a_comparison_is_a_table_where_a_terminal_is_no_narrower_than_80(printed_lines, width, lines_a_field):
     rows = [
         field_comparison(name, low=-0.1, fixed=3, broken=1) for name in (LONG, "ground_truth_similarity.similarity")
     ]
     rows.append(field_comparison("rouge_l.recall", n_common=8))
     pair = Comparison("set/old/v1", "set/new/v1", tuple(rows), (), n_common=10)
-    printed = shown(width, lambda: print_pairs([replace(pair, rows=tuple(rows[:2]))], by_slice=False))
+    printed = printed_lines(width, lambda: print_pairs([replace(pair, rows=tuple(rows[:2]))], by_slice=False))
     assert max(map(len, printed)) <= width
     rule = next(at for at, line in enumerate(printed) if set(line.strip()) == {"─"})
     assert printed[rule - 1].split()[:3] == ["field", "old", "new"] and printed[rule - 1].endswith("finding")
@@ -233,13 +235,13 @@ def test_a_comparison_is_a_table_where_a_terminal_is_no_narrower_than_80(shown, 
     assert first.split()[1:5] == ["0.500", "0.600", "+0.100", "[-0.100,"] and end - rule - 1 == 2 * lines_a_field
     assert "p adjusted" not in "".join(printed) and "fixed/broken" not in "".join(printed)
     # How many samples there are is said where a field does not have all.
-    assert " samples " in "".join(shown(200, lambda: print_pairs([pair], by_slice=False))[2:5])
+    assert " samples " in "".join(printed_lines(200, lambda: print_pairs([pair], by_slice=False))[2:5])
 
 
-def test_history_leaves_out_the_plot_and_no_number(shown):
+def test_history_leaves_out_the_plot_and_no_number(printed_lines):
     made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
-    lines = shown(80, lambda: print_history("f.g", {"set": [made]}, as_json=False))
+    lines = printed_lines(80, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert max(map(len, lines)) <= 80
     assert "0.500   0.400 to 0.600   1,000/1,000" in lines[4] and lines[4].split()[:2] == ["a", "v1"]
-    wide = shown(120, lambda: print_history("f.g", {"set": [made]}, as_json=False))
+    wide = printed_lines(120, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert "●" in wide[4]

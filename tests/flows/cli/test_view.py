@@ -57,8 +57,8 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     elsewhere = ["../kept.html", str(outside), "away/kept.html", "a\0b", ""]
     listed = [*pages, "old/deep/gone-v1.html", "faq/gone-v1.html", *elsewhere]
     (site / ".answerkey-pages").write_text("\n".join(listed), encoding="utf-8")
-    done = bare_cli("view", "--to", site)
-    assert done.stdout == f"{len(pages)} files in {site}; open {site}/index.html\n"
+    process = bare_cli("view", "--to", site)
+    assert process.stdout == f"{len(pages)} files in {site}; open {site}/index.html\n"
     there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     assert there >= pages | {"robots.txt", "faq/notes.html"}
     assert not (site / "old").exists() and not (site / "faq/gone-v1.html").exists()

@@ -18,10 +18,10 @@ def home(tmp_path):
 
 
 def test_a_file_is_maintained(bare_cli, home):
-    done = bare_cli("warehouse", "maintain", code=0)
-    assert "0 files merged, 0 old snapshots removed, 0 files removed" in done.stdout
-    found = json.loads(bare_cli("warehouse", "maintain", "--json").stdout)
-    assert found == {"merged": 0, "states": 0, "removed": 0, "size": home.warehouse.size()[1]}
+    process = bare_cli("warehouse", "maintain", code=0)
+    assert "0 files merged, 0 old snapshots removed, 0 files removed" in process.stdout
+    content = json.loads(bare_cli("warehouse", "maintain", "--json").stdout)
+    assert content == {"merged": 0, "states": 0, "removed": 0, "size": home.warehouse.size()[1]}
 
 
 def test_tables_are_exported_and_a_home_is_backed_up(bare_cli, home, tmp_path):
@@ -30,10 +30,12 @@ def test_tables_are_exported_and_a_home_is_backed_up(bare_cli, home, tmp_path):
     for file in mine:
         file.parent.mkdir()
         file.write_text("years of work")
-    done = bare_cli("warehouse", "export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv")
-    assert done.stdout == f"{tmp_path / 'out'}: 2 csv files, 3 rows\n"
-    done = bare_cli("warehouse", "backup", tmp_path / "copy")
-    assert done.stdout.startswith(f"{tmp_path / 'copy'} has {home} as it was: 0 reports, 0 paid calls, 1 other files, ")
+    process = bare_cli("warehouse", "export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv")
+    assert process.stdout == f"{tmp_path / 'out'}: 2 csv files, 3 rows\n"
+    process = bare_cli("warehouse", "backup", tmp_path / "copy")
+    assert process.stdout.startswith(
+        f"{tmp_path / 'copy'} has {home} as it was: 0 reports, 0 paid calls, 1 other files, "
+    )
     assert [file.read_text() for file in mine] == ["years of work"] * 2
     assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
     again = bare_cli("warehouse", "backup", tmp_path / "copy")

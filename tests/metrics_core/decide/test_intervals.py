@@ -249,8 +249,8 @@ ROWS = st.lists(st.floats(0, 1), min_size=3, max_size=30)
 def test_of_zeros_and_ones_it_is_clopper_and_pearsons(n, level):
     for ones in {0, 1, n // 2, n - 1, n}:
         oracle = stats.binomtest(ones, n).proportion_ci(level, method="exact")
-        found = bounded_mean([1, 0], counts=[ones, n - ones], level=level)
-        assert found[:2] == pytest.approx((oracle.low, oracle.high), abs=5e-6)
+        interval = bounded_mean([1, 0], counts=[ones, n - ones], level=level)
+        assert interval[:2] == pytest.approx((oracle.low, oracle.high), abs=5e-6)
 
 
 RNG = np.random.default_rng(8)
@@ -342,8 +342,8 @@ def test_without_width_only_where_the_range_has_none():
 def test_fewer_clusters_cannot_rule_out_the_margin_and_as_many_can(margin):
     least = minimum_clusters(margin)
     for count in range(max(2, least - 1), least + 1):
-        found = bounded_mean(np.zeros(count), np.full(count, 7.0), low=-1.0)
-        assert (found.low > -margin) == (count == least)
+        interval = bounded_mean(np.zeros(count), np.full(count, 7.0), low=-1.0)
+        assert (interval.low > -margin) == (count == least)
     assert minimum_clusters(0.0) is None
     assert minimum_clusters(2 * margin, span=2.0) == least
 

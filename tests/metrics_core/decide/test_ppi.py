@@ -130,7 +130,6 @@ def one_sided(intervals):
     ("cell", "times"),
     [
         ((100, 10, 0.05, 10, 0), 60),
-        ((100, 10, 0.05, 20, 0), 60),
         *(
             pytest.param(cell, 400, marks=pytest.mark.nightly)
             for cell in ((100, 10, 0.05, 6, 0), (100, 10, 0.05, 20, 0), (300, 5, 0.03, 30, 0), (100, 10, 0.05, 0, 100))
@@ -189,8 +188,8 @@ def test_rows_that_were_drawn_with_unequal_chances_are_weighted():
         drawn = rng.random(800) < chances
         labels = [where(drawn, side) for side in truth]
         results.append(ppi_difference(old, new, *labels, probabilities=chances))
-    assert max(one_sided([(one.interval, -0.08) for one in results])) <= 0.05
-    assert np.mean([one.value for one in results]) == pytest.approx(-0.08, abs=0.006)
+    assert max(one_sided([(result.interval, -0.08) for result in results])) <= 0.05
+    assert np.mean([result.value for result in results]) == pytest.approx(-0.08, abs=0.006)
     # Without the chances, the drawn rows are taken for all.
     assert ppi_difference(old, new, *labels).value != pytest.approx(results[-1].value, abs=1e-6)
 
@@ -243,11 +242,11 @@ def test_ends_of_a_difference_by_hand():
 def test_a_stratum_of_which_people_could_tell_nothing_may_have_any_mean():
     changes = [0.0] + [1.0] * 30
     labels = [*changes, *[None] * (134 - 31), *[None] * 23]
-    found = ppi_difference(
+    result = ppi_difference(
         np.zeros(157), np.zeros(157), [None if change is None else 0.0 for change in labels], labels,
         probabilities=[0.25] * 134 + [0.5] * 23, level=0.999,
     )  # fmt: skip
-    low, high = found.interval[:2]
+    low, high = result.interval[:2]
     assert (low, high) == (pytest.approx(0.436, abs=0.001), 1.0)
     # Beyond what the labels say where all of these 23 got worse, and where all got better.
     assert low < (134 * 30 / 31 - 23) / 157 < (134 * 30 / 31 + 23) / 157 < high

@@ -110,16 +110,16 @@ def by_model(**brains):
 def test_the_documents_examples(judge_server):
     server = judge_server(examiner)
     samples = [Sample(name, answer, [right], question) for name, (question, right, answer, _) in TEXTS.items()]
-    for one in judged(server, *samples):
-        counts = tuple(one.details[name] for name in ("n_reference", "n_answer", "n_matched"))
-        assert counts == TEXTS[one.sample_id][3], one.sample_id
-        assert one.values == shares(*counts)
-        facts, answer_facts, _ = DOCUMENT[one.sample_id]
-        rows = one.details["facts"]
+    for measurement in judged(server, *samples):
+        counts = tuple(measurement.details[name] for name in ("n_reference", "n_answer", "n_matched"))
+        assert counts == TEXTS[measurement.sample_id][3], measurement.sample_id
+        assert measurement.values == shares(*counts)
+        facts, answer_facts, _ = DOCUMENT[measurement.sample_id]
+        rows = measurement.details["facts"]
         assert [row["fact"] for row in rows] == [*facts, *answer_facts]
         assert [row["side"] for row in rows] == ["reference"] * len(facts) + ["answer"] * len(answer_facts)
-        assert [row["status"] for row in rows].count("matched") == 2 * one.details["n_matched"]
-        assert (one.details["reference"], one.details["abstained"]) == (0, False)
+        assert [row["status"] for row in rows].count("matched") == 2 * measurement.details["n_matched"]
+        assert (measurement.details["reference"], measurement.details["abstained"]) == (0, False)
     assert len(asked_with(server, "reference")) == 5, "each of the five references is taken apart once"
     assert len(asked_with(server, "answer")) == len(TEXTS)
 
@@ -195,8 +195,8 @@ def test_facts_of_the_data_set_are_used_as_they_are(judge_server):
         Sample("blank facts", "a", ["a, b"], "q", ["", " "]),
     ]
     found = judged(server, *samples)
-    assert [one.values["similarity"] for one in found] == [pytest.approx(2 / 3), 0.5, 0.5]
-    assert [one.details["reference"] for one in found] == [None, None, 0]
+    assert [entry.values["similarity"] for entry in found] == [pytest.approx(2 / 3), 0.5, 0.5]
+    assert [entry.details["reference"] for entry in found] == [None, None, 0]
     facts = [row["fact"] for row in found[0].details["facts"] if row["side"] == "reference"]
     assert facts == ["a", "b", "c"], "blank ones and those that differ in form only count once"
     assert [data_of(body)["reference"] for body in asked_with(server, "reference")] == ["a, b"]
@@ -222,10 +222,10 @@ def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server):
 @pytest.mark.parametrize("order", [["a, x", "a"], ["a", "a, x"]])
 def test_of_equally_similar_references_no_order_makes_another_number(judge_server, order):
     # One fact of two, and one of one: both are half of the larger number.
-    [found] = judged(judge_server(spelled), Sample("1", "a, b", order, "q"))
-    assert found.details["similarities"] == [0.5, 0.5]
-    assert found.values == dict(zip(FIELDS, (0.5, 0.5, 1.0, pytest.approx(2 / 3)), strict=True))
-    assert order[found.details["reference"]] == "a"
+    [measurement] = judged(judge_server(spelled), Sample("1", "a, b", order, "q"))
+    assert measurement.details["similarities"] == [0.5, 0.5]
+    assert measurement.values == dict(zip(FIELDS, (0.5, 0.5, 1.0, pytest.approx(2 / 3)), strict=True))
+    assert order[measurement.details["reference"]] == "a"
 
 
 def test_abstentions_and_references_without_facts(judge_server):
@@ -264,15 +264,17 @@ def test_bookkeeping_that_does_not_add_up_is_repaired_once(changes, code, messag
         return spelled(body) if "reference" in data_of(body) or repaired else json.dumps({**REPLY, **changes})
 
     server = judge_server(misled)
-    [found] = judged(server, Sample("1", "a, c", ["a, b"], "q"))
+    [measurement] = judged(server, Sample("1", "a, c", ["a, b"], "q"))
     first, second = (body["messages"] for body in asked_with(server, "answer"))
     assert second[:2] == first
     assert second[3]["content"].startswith(f"This reply cannot be used: {message}")
     if always:
-        assert (found.outcome.code, found.outcome.attempts) == (code, 3), "one decomposition, two comparisons"
-        assert found.outcome.message.startswith(message)
+        assert (measurement.outcome.code, measurement.outcome.attempts) == (code, 3), (
+            "one decomposition, two comparisons"
+        )
+        assert measurement.outcome.message.startswith(message)
     else:
-        assert found.values["similarity"] == 0.5
+        assert measurement.values["similarity"] == 0.5
 
 
 def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server):
@@ -317,17 +319,17 @@ FULL, HALF, NONE = spelled, blind("a", "b"), blind("a", "b", "c", "d")  # 0.5, 0
 )
 def test_votes_that_are_missing_where_they_matter(judges, missing, judge_server):
     server = judge_server(by_model(**judges))
-    [found] = judged(server, SAMPLE, models=tuple(judges), jury="majority")
-    assert found.outcome.code == "missing_votes"
-    assert found.outcome.message.startswith(missing)
+    [measurement] = judged(server, SAMPLE, models=tuple(judges), jury="majority")
+    assert measurement.outcome.code == "missing_votes"
+    assert measurement.outcome.message.startswith(missing)
     assert bool(asked_with(server, "answer")) == (judges["x"] is FULL)
 
 
 def test_repeats_compare_anew_and_take_apart_once(judge_server):
     server = judge_server(lambda body: (HALF if body["seed"] == 1 else FULL)(body))
-    [found] = judged(server, SAMPLE, repeats=3)
-    assert (found.values["similarity"], found.values["spread"]) == (0.5, 0.25)
-    assert [(row["repeat"], row["vote"]) for row in found.details["votes"]] == [(0, 0.5), (1, 0.25), (2, 0.5)]
+    [measurement] = judged(server, SAMPLE, repeats=3)
+    assert (measurement.values["similarity"], measurement.values["spread"]) == (0.5, 0.25)
+    assert [(row["repeat"], row["vote"]) for row in measurement.details["votes"]] == [(0, 0.5), (1, 0.25), (2, 0.5)]
     assert [body["seed"] for body in asked_with(server, "reference")] == [0]
     assert sorted(body["seed"] for body in asked_with(server, "answer")) == [0, 1, 2]
-    assert len(set(found.requests)) == 4
+    assert len(set(measurement.requests)) == 4

@@ -79,7 +79,7 @@ def test_the_documents_examples_are_the_golden_ones(shared):
 def test_the_whole_request(judge_server):
     server = judge_server(lambda _: says("match", "alias", 2))
     sample = Sample("1", "The UN.", ["UNO", " ", "United Nations"], "Who met?", facts=["not sent"])
-    [found] = judged(server, sample)
+    [measurement] = judged(server, sample)
     [received] = server.requests
     system, user = received.body["messages"]
     assert system == {"role": "system", "content": PROMPT.text}
@@ -94,7 +94,7 @@ def test_the_whole_request(judge_server):
     assert (schema["strict"], schema["schema"]) == (True, PROMPT.schema)
     settings = {name: received.body[name] for name in ("model", "temperature", "seed", "max_tokens")}
     assert settings == {"model": "m", "temperature": 0, "seed": 0, "max_tokens": 1_024}
-    assert found.details["reference"] == 2, "the index among all references, the blank one included"
+    assert measurement.details["reference"] == 2, "the index among all references, the blank one included"
 
 
 def test_answers_known_to_be_wrong_are_asked_about_with_a_prompt_of_their_own(judge_server):
@@ -119,7 +119,10 @@ def test_the_offline_judge_names_the_wrong_answer_that_the_answer_says():
     question = "Which is denser, water vapor or air?"
     samples = [Sample(text, text, [right], question, incorrect_references=["", wrong]) for text in (wrong, right)]
     found = evaluate(samples, ["meaning_match"])
-    assert [(one.values["match"], one.details.get("incorrect_reference")) for one in found] == [(0.0, 1), (1.0, None)]
+    assert [(entry.values["match"], entry.details.get("incorrect_reference")) for entry in found] == [
+        (0.0, 1),
+        (1.0, None),
+    ]
 
 
 # What a reply becomes
@@ -139,13 +142,13 @@ def test_the_offline_judge_names_the_wrong_answer_that_the_answer_says():
 def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict, rules, judge_server):
     server = judge_server(lambda body: says(verdict, data_of(body)["answer"], 1))
     match = verdict == "match"
-    for found in judged(server, *[Sample(rule, rule, ["x"], "q") for rule in get_args(Guideline)]):
-        rule = found.sample_id
+    for measurement in judged(server, *[Sample(rule, rule, ["x"], "q") for rule in get_args(Guideline)]):
+        rule = measurement.sample_id
         if rule in rules.split():
-            assert found.values == {"match": float(match)}
-            assert found.details == {"verdict": verdict, "rule": rule, "reference": 0 if match else None}
+            assert measurement.values == {"match": float(match)}
+            assert measurement.details == {"verdict": verdict, "rule": rule, "reference": 0 if match else None}
         else:
-            assert found.reason == f"inconsistent: the verdict {verdict} does not fit the rule {rule}"
+            assert measurement.reason == f"inconsistent: the verdict {verdict} does not fit the rule {rule}"
 
 
 @pytest.mark.parametrize("index", range(len(PARSER)))
@@ -156,16 +159,16 @@ def test_golden_parser(index, shared, judge_server, monkeypatch):
         assert len(case["declared"]) == 2
         return
     server = judge_server(lambda _: case["reply"])
-    [found] = judged(server, BERN)
+    [measurement] = judged(server, BERN)
     if expected == "scored":
         verdict, reference = ("match", 0) if case["value"] else ("mismatch", None)
-        assert found.values == {"match": case["value"]}
-        assert found.details == {"verdict": verdict, "rule": None, "reference": reference}
-        assert (found.reason, server.n_requests) == (case.get("reason", "r"), 1)
+        assert measurement.values == {"match": case["value"]}
+        assert measurement.details == {"verdict": verdict, "rule": None, "reference": reference}
+        assert (measurement.reason, server.n_requests) == (case.get("reason", "r"), 1)
     else:
-        assert found.outcome.code == expected
+        assert measurement.outcome.code == expected
         # One repair; an empty reply cannot be repaired.
-        assert server.n_requests == found.outcome.attempts == (3 if expected == "empty_reply" else 2)
+        assert server.n_requests == measurement.outcome.attempts == (3 if expected == "empty_reply" else 2)
 
 
 ALIAS = says("match", "alias", 1)
@@ -191,8 +194,8 @@ NO_BOOL = "the score must be true or false"
 )
 def test_what_fails_after_one_repair_that_shows_the_error(reply, code, message, judge_server):
     server = judge_server(lambda _: reply)
-    [found] = judged(server, BERN)
-    assert found.outcome == Failed(code, message, 2)
+    [measurement] = judged(server, BERN)
+    assert measurement.outcome == Failed(code, message, 2)
     first, second = (received.body["messages"] for received in server.requests)
     assert second[:2] == first
     assert second[2] == {"role": "assistant", "content": json.dumps(json.loads(reply), sort_keys=True)}
@@ -215,7 +218,7 @@ def test_of_several_references_the_matching_one_must_be_named(judge_server):
 def finds_it(body):
     """An honest judge: an answer that holds a reference matches it."""
     data = data_of(body)
-    matching = [one["number"] for one in data["references"] if one["text"] in data["answer"]]
+    matching = [reference["number"] for reference in data["references"] if reference["text"] in data["answer"]]
     return says("match", reference=matching[0]) if matching else says("mismatch")
 
 
@@ -273,16 +276,16 @@ VOTES = {ALIAS: 1.0, NO: 0.0, NONSENSE: None}
 def test_juries(jury, votes, expected, judge_server):
     replies = dict(zip("abc", votes, strict=False))
     server = judge_server(lambda body: replies[body["model"]])
-    [found] = judged(server, BERN, models=tuple(replies), jury=jury)
+    [measurement] = judged(server, BERN, models=tuple(replies), jury=jury)
     assert server.n_requests == len(votes) + votes.count(NONSENSE)
     if isinstance(expected, str):
-        assert found.reason.startswith(expected)
-        assert found.outcome.attempts == server.n_requests
+        assert measurement.reason.startswith(expected)
+        assert measurement.outcome.attempts == server.n_requests
         return
-    assert found.values == {"match": pytest.approx(expected[0]), "spread": expected[1]}
-    assert found.reason.startswith(f"{jury} of {len(votes)} votes: ")
-    assert (found.details["jury"], len(found.requests)) == (jury, len(votes))
-    rows = found.details["votes"]
+    assert measurement.values == {"match": pytest.approx(expected[0]), "spread": expected[1]}
+    assert measurement.reason.startswith(f"{jury} of {len(votes)} votes: ")
+    assert (measurement.details["jury"], len(measurement.requests)) == (jury, len(votes))
+    rows = measurement.details["votes"]
     assert [row["judge"] for row in rows] == [f"openai/{model}@127.0.0.1:{server.port}/v1" for model in replies]
     assert [row["vote"] for row in rows] == [VOTES[vote] for vote in votes]
     assert [row["reason"].startswith("not_json: ") for row in rows] == [vote == NONSENSE for vote in votes]
@@ -290,9 +293,9 @@ def test_juries(jury, votes, expected, judge_server):
 
 def test_usage_is_what_all_calls_of_a_sample_took(judge_server):
     replies = {2: Reply("?", prompt_tokens=100, completion_tokens=5), 4: Reply(ALIAS, "stop", 130, 20)}
-    [found] = judged(judge_server(lambda body: replies[len(body["messages"])]), BERN)
-    assert (found.usage.tokens_in, found.usage.tokens_out, found.usage.cost_usd) == (230, 25, None)
-    assert found.usage.seconds > 0
+    [measurement] = judged(judge_server(lambda body: replies[len(body["messages"])]), BERN)
+    assert (measurement.usage.tokens_in, measurement.usage.tokens_out, measurement.usage.cost_usd) == (230, 25, None)
+    assert measurement.usage.seconds > 0
 
 
 # The cascade: the offline matcher decides what it is sure of, if a trial shows that the judge agrees
@@ -315,7 +318,7 @@ def cascaded(server, samples, cascade=0.05, **options):
 
 
 def decided_by(found):
-    return Counter(one.details.get("decided_by", one.status) for one in found)
+    return Counter(entry.details.get("decided_by", entry.status) for entry in found)
 
 
 def test_what_the_matcher_is_sure_of_is_decided_after_a_trial_in_which_the_judge_agrees(judge_server, caplog):
@@ -367,7 +370,7 @@ def test_a_trial_is_paid_once_however_many_shards_there_are(judge_server, tmp_pa
 def test_a_jury_behind_the_matcher_has_a_spread_and_the_matcher_has_none(judge_server):
     server = judge_server(lambda _: ALIAS)
     found = cascaded(server, SURE, repeats=3)
-    assert {tuple(one.values.items()) for one in found} == {(("match", 1.0), ("spread", 0.0))}
+    assert {tuple(entry.values.items()) for entry in found} == {(("match", 1.0), ("spread", 0.0))}
     assert server.n_requests == 3 * 136
 
 

@@ -85,9 +85,9 @@ def test_a_judge_that_prefers_the_worse_answers_or_that_the_order_sways_is_stopp
     found = judged(server, SAMPLES[:2], check="always")
     assert server.n_requests == 2 * len(PAIRS) + (0 if why else 4)
     if why:
-        assert all("judge stopped" in one.reason and why in one.reason for one in found)
+        assert all("judge stopped" in entry.reason and why in entry.reason for entry in found)
     else:
-        assert [one.values["preferred"] for one in found] == [1.0, 0.0]
+        assert [entry.values["preferred"] for entry in found] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_a_judge_that_prefers_the_worse_answers_or_that_the_order_sways_is_stopp
 )
 def test_a_pair_that_the_order_decides_or_a_verdict_that_cannot_be_read_has_no_number(verdicts, why, judge_server):
     by_first = dict(zip(("It is Paris.", "It is Lyon."), verdicts, strict=True))
-    [found] = judged(judge_server(lambda body: say(by_first[data_of(body)["first"]])), SAMPLES[:1])
-    assert found.status == "failed"
-    assert found.reason.startswith(why)
+    [measurement] = judged(judge_server(lambda body: say(by_first[data_of(body)["first"]])), SAMPLES[:1])
+    assert measurement.status == "failed"
+    assert measurement.reason.startswith(why)
 
 
 def test_repeats_have_a_spread(judge_server):
     found = judged(judge_server(fair), SAMPLES[:3], repeats=3)
-    assert [one.values.get("spread") for one in found] == [0.0] * 3
-    assert [one.values["preferred"] for one in found] == [1.0, 0.0, 0.5]
+    assert [entry.values.get("spread") for entry in found] == [0.0] * 3
+    assert [entry.values["preferred"] for entry in found] == [1.0, 0.0, 0.5]
 
 
 def test_it_goes_by_its_name_and_needs_a_language_model():

@@ -94,4 +94,4 @@ def test_the_order_of_calls_counts_where_that_is_asked_for():
     samples = [
         Sample("1", None, columns={"tool_calls": BY_API, "expected_tool_calls": e}) for e in ([FIND, ASK], [ASK, FIND])
     ]
-    assert [one.values["match"] for one in metric.measure(samples)] == [1, 0]
+    assert [measurement.values["match"] for measurement in metric.measure(samples)] == [1, 0]

@@ -52,12 +52,12 @@ def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees():
 
 def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs():
     assert FILE.stat().st_size < 1_200_000
-    found = json.loads(FILE.read_text(encoding="utf-8"))
+    content = json.loads(FILE.read_text(encoding="utf-8"))
     model = load()
     seen = look([Pair("Who?", "It was Ada Brown.", ("Ada Brown", "Brown"))])
     assert set(model.features) == set(seen[0].values[0])
     rows = matrix(seen, model.features)
-    assert rows.shape == (2, len(found["features"]))
+    assert rows.shape == (2, len(content["features"]))
     assert np.isfinite(rows).all()
     assert ((model.probabilities(rows) > 0) & (model.probabilities(rows) < 1)).all()
     assert len(model.against) == len(AGAINST) + 1

@@ -19,7 +19,7 @@ some = settings(max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.gene
 
 def measured(*samples, blank="zero"):
     metrics = create(NAMES, dict(blank_answer=blank))
-    return [found for metric in metrics for found in metric.measure(samples)]
+    return [measurement for metric in metrics for measurement in metric.measure(samples)]
 
 
 def values(answer, references, question="Who, where and when?"):

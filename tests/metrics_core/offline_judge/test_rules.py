@@ -330,8 +330,8 @@ def test_a_whole_date_covers_a_part_and_not_the_other_way():
 
 
 def named(text):
-    found = read(text)
-    return quantities(found.tokens, found.numbers)
+    reading = read(text)
+    return quantities(reading.tokens, reading.numbers)
 
 
 @pytest.mark.parametrize(
@@ -444,8 +444,8 @@ def metric():
 
 
 def measured(metric, question, references, answer, **more):
-    [found] = metric.measure([Sample("1", answer, references, question, **more)])
-    return found
+    [measurement] = metric.measure([Sample("1", answer, references, question, **more)])
+    return measurement
 
 
 @pytest.mark.parametrize(
@@ -453,10 +453,10 @@ def measured(metric, question, references, answer, **more):
     [*((*texts, TEXTS[name][3]) for name, texts in DOCUMENT.items()), *OWN],
 )
 def test_examples(metric, question, reference, answer, counts):
-    found = measured(metric, question, reference, answer)
-    details = found.details
+    measurement = measured(metric, question, reference, answer)
+    details = measurement.details
     assert (details["n_reference"], details["n_answer"], details["n_matched"]) == counts, details["facts"]
-    assert found.values == shares(*counts)
+    assert measurement.values == shares(*counts)
     assert details["abstained"] == (counts[1] == 0)
 
 
@@ -475,26 +475,26 @@ def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_n
 
 def test_facts_that_the_sample_brings_are_used_as_they_are(metric):
     facts = ["Amy likes apples.", "Amy likes apples and pears.", " "]
-    found = measured(metric, AMY, "whatever", "Amy likes apples.", facts=facts)
-    assert found.details["reference"] is None
-    assert [row["fact"] for row in found.details["facts"]] == [
+    measurement = measured(metric, AMY, "whatever", "Amy likes apples.", facts=facts)
+    assert measurement.details["reference"] is None
+    assert [row["fact"] for row in measurement.details["facts"]] == [
         "Amy likes apples.",
         "Amy likes apples and pears.",
         "Amy likes apples",
     ]
-    assert found.values["similarity"] == 0.5
+    assert measurement.values["similarity"] == 0.5
     none = measured(metric, AMY, [], "Amy likes apples.", facts=facts[:1])
     assert none.values["similarity"] == 1.0
 
 
 def test_the_best_reference_counts_and_all_similarities_are_kept(metric):
-    found = measured(metric, AMY, ["pears", "", "apples and pears"], "Amy likes apples and pears, too.")
-    assert (found.details["reference"], found.details["similarities"]) == (2, [0.5, 1.0])
+    measurement = measured(metric, AMY, ["pears", "", "apples and pears"], "Amy likes apples and pears, too.")
+    assert (measurement.details["reference"], measurement.details["similarities"]) == (2, [0.5, 1.0])
 
 
 def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric):
-    found = measured(metric, "Where was it held?", "Russia", "It was held in Russia from June to July.")
-    assert [(row["fact"], row["status"]) for row in found.details["facts"]] == [
+    measurement = measured(metric, "Where was it held?", "Russia", "It was held in Russia from June to July.")
+    assert [(row["fact"], row["status"]) for row in measurement.details["facts"]] == [
         ("Russia", "matched"),
         ("… in Russia …", "matched"),
         ("held … from June to July", "extra"),
@@ -510,8 +510,11 @@ def test_a_mark_of_doubt_leaves_a_short_answer_a_fact_and_another_formula_is_ano
 
 
 def test_texts_without_facts_are_undefined(metric):
-    found = measured(metric, "Who?", "I do not know.", "Sorry, I cannot say.")
-    assert (found.status, found.reason) == ("undefined", "no facts: neither the answer nor a reference states one")
+    measurement = measured(metric, "Who?", "I do not know.", "Sorry, I cannot say.")
+    assert (measurement.status, measurement.reason) == (
+        "undefined",
+        "no facts: neither the answer nor a reference states one",
+    )
 
 
 def test_the_arithmetic_of_the_golden_file(metric, shared):
@@ -520,8 +523,8 @@ def test_the_arithmetic_of_the_golden_file(metric, shared):
         n_ref, n_answer, matched = row["n_ref"], row["n_resp"], row["matched"]
         ours = "; ".join(FRUITS[:n_ref]) or "I do not know."
         others = FRUITS[:matched] + FRUITS[10 : 10 + n_answer - matched]
-        found = measured(metric, "Which fruits does Amy like?", ours, "; ".join(others) or "I cannot say.")
-        assert found.values.get("similarity") == (None if row["gts"] is None else pytest.approx(row["gts"])), row
+        measurement = measured(metric, "Which fruits does Amy like?", ours, "; ".join(others) or "I cannot say.")
+        assert measurement.values.get("similarity") == (None if row["gts"] is None else pytest.approx(row["gts"])), row
 
 
 def test_the_first_two_hundred_facts_of_a_text_are_compared_and_that_is_out_of_depth(metric):

@@ -74,14 +74,14 @@ def test_everything_is_compared_once(pair):
 
 
 def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(two, pair):
-    found = compare(two, "d/old/v1", "d/new/v1")
+    comparison = compare(two, "d/old/v1", "d/new/v1")
     names = ["label.correct", "exact_match.match", "token_overlap.recall", "bleu.bleu"]
-    assert (found.primary, [row.name for row in found.overall]) == ("label.correct", names)
+    assert (comparison.primary, [row.name for row in comparison.overall]) == ("label.correct", names)
     # All four are the same numbers here.
-    assert [row.p_adjusted for row in found.overall] == pytest.approx([4 * found.overall[0].p] * 4)
+    assert [row.p_adjusted for row in comparison.overall] == pytest.approx([4 * comparison.overall[0].p] * 4)
     declared = compare(two, "d/old/v1", "d/new/v1", primary="token_overlap.f1")
     assert [row.name for row in declared.overall] == ["token_overlap.f1", *names[:2], names[3]]
-    assert [row.p_adjusted for row in declared.overall[:2]] == pytest.approx([found.overall[0].p_adjusted] * 2)
+    assert [row.p_adjusted for row in declared.overall[:2]] == pytest.approx([comparison.overall[0].p_adjusted] * 2)
     every = compare(two, "d/old/v1", "d/new/v1", all_fields=True, primary="token_overlap.f1")
     assert every.primary == "token_overlap.f1"
     assert {row.name for row in every.overall} == {row.name for row in pair.overall}
@@ -123,11 +123,11 @@ def test_corpus_bleu_is_the_reports_own(two, pair):
 
 
 def test_the_table_has_it_all_and_keeps_the_newest(two):
-    found = compare(two, "d/old/v1", "d/new/v1")
-    assert stored_comparisons(two, ["d/new/v1"]) == (found,)
+    comparison = compare(two, "d/old/v1", "d/new/v1")
+    assert stored_comparisons(two, ["d/new/v1"]) == (comparison,)
     assert stored_comparisons(two, ["d/old/v1"]) == ()
     again = compare(two, "d/old/v1", "d/new/v1", primary="bleu.bleu")
-    assert again != found
+    assert again != comparison
     assert stored_comparisons(two, ["d/new/v1"]) == (again,)
 
 
@@ -213,9 +213,9 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(home):
     known = [float(i % 20 < 16) if i < 40 else None for i in range(100)]
     before = [float(i % 20 < 12) if i < 40 else None for i in range(100)]
     scores = [[float((i % 20 < right) != (i % 10 == 0)) for i in range(100)] for right in (12, 16)]
-    found = ppi_difference(*scores, before, known)
-    assert (row.people, row.n_labelled) == (pytest.approx(found.value), 40)
-    assert (row.people_low, row.people_high) == pytest.approx(found.interval[:2])
+    result = ppi_difference(*scores, before, known)
+    assert (row.people, row.n_labelled) == (pytest.approx(result.value), 40)
+    assert (row.people_low, row.people_high) == pytest.approx(result.interval[:2])
     assert row.people == pytest.approx(0.2, abs=0.05)
     assert {row_of(pair, name).people for name in ("label.correct", "bleu.corpus_bleu")} == {None}
     assert row_of(pair, "bleu.bleu").n_labelled == 40

@@ -22,7 +22,7 @@ def home(tmp_path_factory):
 
 def changed(home, **more):
     found = largest_changes(home, "d/old/v1", "d/new/v1", "token_overlap.precision", **more)
-    return [(one.sample_id, one.difference) for one in found]
+    return [(entry.sample_id, entry.difference) for entry in found]
 
 
 def test_the_largest_moves_come_first(home):

@@ -34,9 +34,13 @@ def judged(release, n=400, labelled=400, seed=0, errors=0.1, **more):
 def test_the_labels_that_came_with_the_answers(home):
     made = judged("a"), judged("b", seed=1)
     ids = warehouse(home, made)
-    found = calibrate(home, FIELD, reports=["a", "b"])
-    assert (found.report_ids, found.labels, found.signature) == (tuple(ids), "answers.correct", "judge|v1|prompt:aaa")
-    whole, a, _ = found.parts
+    calibration = calibrate(home, FIELD, reports=["a", "b"])
+    assert (calibration.report_ids, calibration.labels, calibration.signature) == (
+        tuple(ids),
+        "answers.correct",
+        "judge|v1|prompt:aaa",
+    )
+    whole, a, _ = calibration.parts
     scores = [*made[0].scores[FIELD].values(), *made[1].scores[FIELD].values()]
     labels = [*made[0].labels.values(), *made[1].labels.values()]
     assert whole.agreement == agreement(scores, labels, clusters=[*made[0].labels, *made[1].labels])
@@ -60,19 +64,19 @@ def test_a_part_of_the_labels_corrects_the_mean_of_all(home):
 def test_what_is_kept_can_be_demanded_until_the_signature_changes(home, tmp_path):
     warehouse(home, [judged("a"), judged("b")])
     rules = parse_policy({"primary": FIELD, "margin": 0.1, "rules": [f"kappa {FIELD} >= 0.6"]}, "x")
-    store_calibration(home, found := calibrate(home, FIELD, reports=["a", "b"]))
+    store_calibration(home, calibration := calibrate(home, FIELD, reports=["a", "b"]))
     after = gate(home, "a", "b", rules).verdict
     assert after.outcome == "PASS"
-    kappas = [part.agreement.kappa.value for part in found.parts[1:]]
+    kappas = [part.agreement.kappa.value for part in calibration.parts[1:]]
     assert after.rules[1].value == min(kappas)
     assert "400 labels that came with the answers" in after.rules[1].sentence
     rows = query(home, "SELECT release, n FROM calibrations ORDER BY release NULLS FIRST")
     assert rows == [(None, 800), ("a", 400), ("b", 400)]
     columns = {row[0] for row in query(home, "SELECT column_name FROM (DESCRIBE calibrations)")}
-    assert set(columns_of(found, found.parts[0])) <= columns
+    assert set(columns_of(calibration, calibration.parts[0])) <= columns
     other = tmp_path / "other"
     warehouse(other, [judged("a", judge="judge|v1|prompt:bbb"), judged("b", judge="judge|v1|prompt:bbb")])
-    store_calibration(Home(other), found)
+    store_calibration(Home(other), calibration)
     expired = gate(Home(other), "a", "b", rules).verdict
     assert expired.outcome == "INCOMPLETE"
     assert "its calibration on answers of a has expired (prompt aaa → bbb); run answerkey" in expired.rules[1].sentence
@@ -86,9 +90,14 @@ def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path):
         for i, (name, value) in enumerate(list(made.scores[FIELD].items())[:20])
     ]
     file = jsonl(tmp_path / "labels.jsonl", [*rows, {"id": "q0030", "label": "nan"}, {"id": "gone", "label": 1}])
-    found = calibrate(Home(tmp_path / "home"), FIELD, reports=["a"], labels=file)
-    [whole, _] = found.parts
-    assert (whole.n, whole.agreement.accuracy.value, found.n_without_score, found.labels) == (20, 1.0, 1, file)
+    calibration = calibrate(Home(tmp_path / "home"), FIELD, reports=["a"], labels=file)
+    [whole, _] = calibration.parts
+    assert (whole.n, whole.agreement.accuracy.value, calibration.n_without_score, calibration.labels) == (
+        20,
+        1.0,
+        1,
+        file,
+    )
     assert whole.ceiling.n == 19
     # A spreadsheet's mark before the id, which cannot be seen
     marked = jsonl(tmp_path / "marked.jsonl", [{**row, "id": f"\ufeff{row['id']}"} for row in rows])

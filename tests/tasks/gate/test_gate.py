@@ -36,10 +36,10 @@ def scores(n, wrong):
 def test_releases_and_reports_can_be_named(home):
     ids = warehouse(home, [Made("old", {FIELD: scores(500, 50)}), Made("new", {FIELD: scores(500, 150)})])
     assert ids == ["faq/old/v1", "faq/new/v1"]
-    found = gate(home, "old", "faq/new", policy())
-    assert (found.old, found.new, found.verdict.outcome) == (*ids, "FAIL")
-    assert found == gate(home, *ids, policy())
-    assert found.verdict.sentence.startswith(
+    gated = gate(home, "old", "faq/new", policy())
+    assert (gated.old, gated.new, gated.verdict.outcome) == (*ids, "FAIL")
+    assert gated == gate(home, *ids, policy())
+    assert gated.verdict.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.900 to 0.700"
     )
     assert "cannot be compared with itself" in refusal(gate, home, "old", "old", policy())
@@ -56,9 +56,9 @@ def test_what_is_missing_or_cannot_be_gated_is_incomplete(home):
         ("old", "judge.match", "computed in a different way, prompt a1 → b2; evaluate both releases with the same"),
         ("old", "bleu.corpus_bleu", "use bleu.bleu"),
     ):
-        found = gate(home, old, "new", policy(primary=primary)).verdict
-        assert (found.outcome, found.rules[0].outcome) == ("INCOMPLETE", "INCOMPLETE")
-        assert words in found.sentence
+        verdict = gate(home, old, "new", policy(primary=primary)).verdict
+        assert (verdict.outcome, verdict.rules[0].outcome) == ("INCOMPLETE", "INCOMPLETE")
+        assert words in verdict.sentence
 
 
 def test_samples_that_one_release_left_out_count_against_it(home):
@@ -70,9 +70,9 @@ def test_samples_that_one_release_left_out_count_against_it(home):
     # Undefined in both: these count for neither release.
     for i in range(500, 900):
         old[f"q{i:04}"] = new[f"q{i:04}"] = None
-    found = decided(home, old, new, policy())
-    assert found.verdict.outcome == "INCOMPLETE"
-    assert found.verdict.rules[1].sentence == (
+    gated = decided(home, old, new, policy())
+    assert gated.verdict.outcome == "INCOMPLETE"
+    assert gated.verdict.rules[1].sentence == (
         "label.correct has the least: 540 of 600 samples of new (20 absent, 20 failed, 20 undefined) have a "
         "comparable number; score what failed again with --only-failed, or evaluate what is absent"
     )
@@ -125,16 +125,16 @@ def test_slices_and_clusters_come_from_the_reports(tmp_path):
     slices = {name: {"lang": "ru" if i < 100 else "en"} for i, name in enumerate(names)}
     rules = policy(0.3, f"{FIELD}[lang=ru] >= -0.05", f"{FIELD}[lang=fr] >= -0.05")
     new = scores(400, 60)
-    found = decided(tmp_path / "a", scores(400, 0), new, rules, slices=slices)
-    assert [rule.outcome for rule in found.verdict.rules] == ["PASS", "FAIL", "INCOMPLETE", "PASS"]
-    assert (found.verdict.rules[1].value, found.verdict.rules[1].n) == (-0.6, 100)
-    assert "label.correct[lang=fr]: the two reports have no slice lang=fr in common" in found.verdict.rules[2].sentence
+    gated = decided(tmp_path / "a", scores(400, 0), new, rules, slices=slices)
+    assert [rule.outcome for rule in gated.verdict.rules] == ["PASS", "FAIL", "INCOMPLETE", "PASS"]
+    assert (gated.verdict.rules[1].value, gated.verdict.rules[1].n) == (-0.6, 100)
+    assert "label.correct[lang=fr]: the two reports have no slice lang=fr in common" in gated.verdict.rules[2].sentence
     clusters = {name: str(i // 100) for i, name in enumerate(names)}
-    found = decided(tmp_path / "b", scores(400, 0), new, policy(0.1), clusters=clusters)
-    assert found.verdict.outcome == "INCONCLUSIVE"
-    assert found.verdict.rules[0].n_clusters == 4
+    gated = decided(tmp_path / "b", scores(400, 0), new, policy(0.1), clusters=clusters)
+    assert gated.verdict.outcome == "INCONCLUSIVE"
+    assert gated.verdict.rules[0].n_clusters == 4
     assert ", 400 samples in 4 clusters); a loss of 0.1 or more is not ruled out, and with 4 clus" in (
-        found.verdict.sentence
+        gated.verdict.sentence
     )
 
 
@@ -184,8 +184,8 @@ def test_verdicts_are_kept_and_the_newest_counts(home):
     assert (second.verdict.outcome, second.margin) == ("PASS", 0.4)
     assert stored_verdicts(home, [ids[1]]) == (second, missing)
     assert stored_verdicts(home, [ids[0]]) == ()
-    kept = query(home, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
-    assert kept == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
+    rows = query(home, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
+    assert rows == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
     assert worst([second, missing]) == "INCOMPLETE"
     assert worst([second, missing, first]) == "FAIL"
 
@@ -209,8 +209,8 @@ def test_two_reports_of_one_release_go_by_their_versions(home):
     rows = [{"id": f"q{i}", "reference": "yes", "answer": "yes"} for i in range(300)]
     for _ in range(2):
         run(home, source_of(home, rows, "faq", release="r"), ["exact_match"])
-    found = gate(home, "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
-    assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, every rule holds: exact_match.match went")
+    gated = gate(home, "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
+    assert gated.verdict.sentence.startswith("r v2 may ship in place of r v1, every rule holds: exact_match.match went")
 
 
 @pytest.mark.nightly
@@ -224,9 +224,9 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(home, tmp_path):
     rules = policy(0.02, f"kappa {name} >= 0.6", primary=name)
     assert "judge.match: it was never calibrated; run" in gate(home, "old", "new", rules).verdict.rules[1].sentence
     store_calibration(home, calibrate(home, name, reports=["old"]))
-    found = gate(home, "old", "new", rules).verdict
-    assert (found.outcome, found.rules[1].outcome) == ("INCOMPLETE", "INCOMPLETE")
-    assert found.rules[1].sentence == (
+    verdict = gate(home, "old", "new", rules).verdict
+    assert (verdict.outcome, verdict.rules[1].outcome) == ("INCOMPLETE", "INCOMPLETE")
+    assert verdict.rules[1].sentence == (
         "judge.match: it was calibrated on answers of old, and not on those of new; run answerkey calibrate "
         "judge.match --report faq/old/v1 --report faq/new/v1"
     )
@@ -237,16 +237,16 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(home, tmp_path):
         rows = [{"id": f"q{i:04}", "label": int(i >= 50 if wrong == 50 else i % 2)} for i in range(500)]
         people = jsonl(tmp_path / f"people{wrong}.jsonl", rows)
         store_calibration(home, calibrate(home, name, reports=["new"], labels=people))
-        found = gate(home, "old", "new", rules).verdict
-        assert (found.outcome, found.rules[1].outcome) == (outcome, outcome)
-        assert found.rules[1].sentence.startswith(words)
-    assert f"500 labels of {people}" in found.rules[1].sentence
+        verdict = gate(home, "old", "new", rules).verdict
+        assert (verdict.outcome, verdict.rules[1].outcome) == (outcome, outcome)
+        assert verdict.rules[1].sentence.startswith(words)
+    assert f"500 labels of {people}" in verdict.rules[1].sentence
 
 
 def test_junit_has_one_case_per_rule_and_survives_any_name():
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
-    rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
+    rules = tuple(RuleOutcome(f"rule {nasty} {outcome}", outcome, f"why {nasty}") for outcome in outcomes)
     decided_at = datetime(2026, 5, 1, 7)
     verdict = ReleaseVerdict(nasty, "new", policy(), Verdict("FAIL", nasty, rules))
     [lenient] = ElementTree.fromstring(junit(verdict, decided_at, 1.5, allow_inconclusive=True).encode())
@@ -257,7 +257,7 @@ def test_junit_has_one_case_per_rule_and_survives_any_name():
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "1"]
     cases = suite.findall("testcase")
     shown = nasty.replace("\x00", "�").replace("\x1b", "�").replace("\ud800", "�")
-    assert [case.get("name") for case in cases] == [f"rule {shown} {one}" for one in outcomes]
+    assert [case.get("name") for case in cases] == [f"rule {shown} {outcome}" for outcome in outcomes]
     assert [[child.tag for child in case] for case in cases] == [
         ["system-out"], ["failure"], ["failure"], ["error"],
     ]  # fmt: skip

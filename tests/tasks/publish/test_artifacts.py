@@ -102,17 +102,17 @@ def test_a_server_that_is_away_is_told_of_once(caplog, monkeypatch):
 
 def test_events_announce_verdicts_and_partial_reports(home, monkeypatch):
     rows = [{"id": f"{i}", "reference": "yes", "answer": "yes", "release": name} for i in range(4) for name in "ab"]
-    done = run(home, rows, ["exact_match"], failing={"exact_match"})
+    completed = run(home, rows, ["exact_match"], failing={"exact_match"})
     sent = []
     monkeypatch.setattr(events, "emit", lambda *one: sent.append(one) or True)
     monkeypatch.setattr(events, "on_server", lambda: True)
     gated = ReleaseVerdict(
-        done.ids[0],
-        done.ids[1],
+        completed.ids[0],
+        completed.ids[1],
         parse_policy({"primary": "exact_match.match", "margin": 0.02}, "x"),
         replace(VERDICT.verdict, basis="judge"),
     )
-    assert events.announce(home, done.ids[1:], [gated]) == [
+    assert events.announce(home, completed.ids[1:], [gated]) == [
         "answerkey.gate.failed",
         "answerkey.run.incomplete",
     ]

@@ -96,46 +96,46 @@ def counted(made):
 def test_answers_are_kept_in_order_with_how_they_were_made(server, found, asking, generated, tmp_path):
     foreseen = estimate_answers(found, asking(), tmp_path / "work")
     assert (foreseen.samples, foreseen.calls, foreseen.in_ledger, server.n_requests) == (4, 4, 0, 0)
-    made = generated(release="gpt 5")
-    assert server.n_requests == made.calls == foreseen.calls
-    assert [(row["id"], row["answer"]) for row in lines(made)] == [
+    summary = generated(release="gpt 5")
+    assert server.n_requests == summary.calls == foreseen.calls
+    assert [(row["id"], row["answer"]) for row in lines(summary)] == [
         *((land, f"It is {capital}.") for land, capital in CAPITALS.items()),
         ("none", None),
     ]
-    assert lines(made)[-1]["missing_because"] == "the question is blank"
-    assert counted(made) == (5, 4, 0, 0, 1)
-    assert made.cost_usd > 0
-    about = generation_of(made.answers)
+    assert lines(summary)[-1]["missing_because"] == "the question is blank"
+    assert counted(summary) == (5, 4, 0, 0, 1)
+    assert summary.cost_usd > 0
+    about = generation_of(summary.answers)
     assert (about["model"], about["template"], about["temperature"]) == (
         f"openai/gpt-4o-mini@{server.url.removeprefix('http://')}", "{question}", 0.0,
     )  # fmt: skip
     assert (about["run"]["calls"], about["answered_by"], about["answered"]) == (4, {"gpt-4o-mini": 4}, 4)
     assert about["versions"]["litellm"][0].isdigit()
     # A second time no model is asked, the file is the same, and what the first run knew is kept.
-    before = Path(made.answers).read_bytes()
-    again = generated("again", release="gpt 5")
-    assert (counted(again), again.calls, server.n_requests) == ((5, 0, 4, 0, 1), 0, 4)
-    assert (Path(made.answers).read_bytes(), generation_of(made.answers)) == (before, about)
+    before = Path(summary.answers).read_bytes()
+    repeated = generated("again", release="gpt 5")
+    assert (counted(repeated), repeated.calls, server.n_requests) == ((5, 0, 4, 0, 1), 0, 4)
+    assert (Path(summary.answers).read_bytes(), generation_of(summary.answers)) == (before, about)
     # Answers that were edited no longer count as generated.
-    Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
-    assert generation_of(made.answers) is None
+    Path(summary.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
+    assert generation_of(summary.answers) is None
 
 
 def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found, asking, generated, tmp_path):
     assert generated().calls == 4
     foreseen = estimate_answers(found, asking("second", repeats=3), tmp_path / "work")
     assert (foreseen.samples, foreseen.calls, foreseen.in_ledger) == (12, 8, 4)
-    made = generated("second", repeats=3)
-    assert (counted(made), made.repeats, made.calls, server.n_requests) == ((5, 8, 4, 0, 3), 3, 8, 12)
+    summary = generated("second", repeats=3)
+    assert (counted(summary), summary.repeats, summary.calls, server.n_requests) == ((5, 8, 4, 0, 3), 3, 8, 12)
     # Every request has a seed of its own; the first repeat is the request that was made without repeats.
     assert Counter(request.body["seed"] for request in server.requests) == {0: 4, 1: 4, 2: 4}
-    assert [(row["id"], row["repeat"], row["answer"]) for row in lines(made)][:4] == [
+    assert [(row["id"], row["repeat"], row["answer"]) for row in lines(summary)][:4] == [
         *(("France", repeat, "It is Paris.") for repeat in (1, 2, 3)), ("Italy", 1, "It is Rome."),
     ]  # fmt: skip
-    assert len({row["request"] for row in lines(made)}) == 13
+    assert len({row["request"] for row in lines(summary)}) == 13
     whole = "capitals/gpt-5: 5 questions, 3 answers each: 8 generated, 4 from ledger, 0 failed, 3 skipped (3 the"
-    assert tally(made).startswith(whole)
-    assert generation_of(made.answers)["repeats"] == 3
+    assert tally(summary).startswith(whole)
+    assert generation_of(summary.answers)["repeats"] == 3
     # A run that is stopped half way goes on where it ended.
     stopped = generated("third", repeats=5, max_calls=3)
     missing = Counter(row["missing_because"] for row in lines(stopped))
@@ -146,8 +146,10 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found
     full = generated("fourth", repeats=5)
     assert (full.n_generated, full.n_from_ledger, server.n_requests) == (5, 15, 20)
     registered = register_generated(home, found, full, "registering", tmp_path / "work")
-    done = run(home, stored_source(home, registered, tmp_path / "work"), ["contains"])
-    assert [(one.n_rows, one.n_questions, one.repeats) for one in done.committed.releases] == [(25, 5, 5)]
+    completed = run(home, stored_source(home, registered, tmp_path / "work"), ["contains"])
+    assert [(release.n_rows, release.n_questions, release.repeats) for release in completed.committed.releases] == [
+        (25, 5, 5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,13 +162,13 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found
     ],
 )
 def test_answers_of_another_kind_are_not_mixed_into_a_release(changed, how, server, home, generated, tmp_path):
-    made = generated()
-    before, other = Path(made.answers).read_bytes(), Prompting(**changed)
+    summary = generated()
+    before, other = Path(summary.answers).read_bytes(), Prompting(**changed)
     message = refusal(generated, "two", prompting=other)
     assert message.startswith(f"capitals/gpt-5: its answers were generated with {how}")
     folder = home.local / "answers" / "capitals" / "gpt-5"
     assert message.endswith(f"; give the release another name (--release), or remove {folder}")
-    assert (server.n_requests, Path(made.answers).read_bytes()) == (4, before)
+    assert (server.n_requests, Path(summary.answers).read_bytes()) == (4, before)
     # Another name is another release; the first one goes on as it was, with more questions too.
     assert generated("two", "newer", prompting=other).calls == server.n_requests - 4 == 4
     more = jsonl(tmp_path / "capitals.jsonl", [{"id": "Peru", "question": "Peru? Capital of Peru?", "reference": "-"}])
@@ -182,7 +184,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, fo
     assert message.startswith(f"capitals/gpt-5: 3 of 5 questions have an answer ({made.why}), and it takes 95%")
     check_answered(made, 0.6)
     kept = register_generated(home, found, made, "registering", work)
-    done = run(home, stored_source(home, kept, work), ["contains", "rouge_l"])
+    completed = run(home, stored_source(home, kept, work), ["contains", "rouge_l"])
     scores = query(home, "SELECT metric, field, n_total, n_scored, n_failed, mean, bound_low FROM report_scores "
                          "WHERE slice = 'all' AND field IN ('match', 'recall') ORDER BY metric")  # fmt: skip
     assert scores == [("contains", "match", 5, 3, 2, 1.0, 0.6), ("rouge_l", "recall", 5, 3, 2, 1.0, 0.6)]
@@ -192,7 +194,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, fo
     )  # fmt: skip
     unanswered = query(home, "SELECT sample_id FROM answers WHERE missing_because IS NOT NULL ORDER BY ALL")
     assert unanswered == [("Peru",), ("none",)]
-    checks = {check.rule: check.n_failed for check in done.validation.checks}
+    checks = {check.rule: check.n_failed for check in completed.validation.checks}
     assert (checks["blank_answer"], checks["unanswered"]) == (0, 2)
     # A blank answer that was really given is still a wrong one, and is not taken for a missing one.
     blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
@@ -203,10 +205,10 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, fo
 
 
 def test_the_manifest_goes_where_the_answers_go(home, found, generated, tmp_path):
-    made = generated()
-    kept = register_generated(home, found, made, "registering", tmp_path / "work")
+    summary = generated()
+    kept = register_generated(home, found, summary, "registering", tmp_path / "work")
     assert (kept.dataset, kept.release) == ("capitals", "gpt-5")
-    assert kept.generation == generation_of(made.answers)
+    assert kept.generation == generation_of(summary.answers)
     assert query(home, "SELECT DISTINCT map_keys(slices) FROM answers") == [(["south"],)]
     assert query(home, "SELECT generation ->> '$.release' FROM registered") == [("gpt-5",)]
 
@@ -214,8 +216,8 @@ def test_the_manifest_goes_where_the_answers_go(home, found, generated, tmp_path
 def test_the_key_is_in_no_file(server, home, generated):
     # This answer quotes the key.
     server.faults = lambda number, _body: "unauthorized" if number == 0 else None
-    made = generated(concurrency=1)
-    assert made.n_failed and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    summary = generated(concurrency=1)
+    assert summary.n_failed and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     files = [path for path in home.local.rglob("*") if path.is_file()]
     assert {"answers.jsonl", "answers.manifest.json", "judge.sqlite"} <= {path.name for path in files}
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []

@@ -49,8 +49,8 @@ def test_each_id_once_in_order_with_the_values_that_the_template_names(tmp_path)
     ],
 )  # fmt: skip
 def test_columns_that_are_mapped(tmp_path, row, template, paths, values):
-    [found] = asked(tmp_path, [row], template, paths=paths)
-    assert (found.text, found.values) == ("Why?", values)
+    [call] = asked(tmp_path, [row], template, paths=paths)
+    assert (call.text, call.values) == ("Why?", values)
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ RIGHT = {
     ],
 )  # fmt: skip
 def test_no_template_can_show_a_reference(references, template, hidden, tmp_path):
-    said = refusal(asked, tmp_path, [WHY | RIGHT], template, paths={"references": references})
-    assert said == f"template: {{{hidden}}} has what answers are measured by, which the model must not see"
+    message = refusal(asked, tmp_path, [WHY | RIGHT], template, paths={"references": references})
+    assert message == f"template: {{{hidden}}} has what answers are measured by, which the model must not see"
 
 
 def test_a_token_in_an_address_is_in_no_message(tmp_path):
     jsonl(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
     with served(tmp_path) as site:
         found = find_questions(Home(tmp_path), f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
-        said = refusal(list, questions(found, "{question}", tmp_path / "work"))
-    assert said.startswith(f"{site}/faq.jsonl?…: no column for id was recognised")
+        message = refusal(list, questions(found, "{question}", tmp_path / "work"))
+    assert message.startswith(f"{site}/faq.jsonl?…: no column for id was recognised")
 
 
 def test_a_data_set_of_the_warehouse_by_its_name(tmp_path):
@@ -123,13 +123,13 @@ def test_a_data_set_of_the_warehouse_by_its_name(tmp_path):
     run(home, Source(*files, "faq", "old", slices=("lang",)))
     found = find_questions(home, "faq", work)
     assert (found.dataset, found.known) == ("faq", None)
-    assert [(one.sample_id, one.values) for one in questions(found, "{lang}: {question}", work)] == [
+    assert [(question.sample_id, question.values) for question in questions(found, "{lang}: {question}", work)] == [
         ("q1", {"lang": "en", "question": "Capital of France?"}), ("q2", {"lang": "en", "question": " "}),
     ]  # fmt: skip
-    said = refusal(list, questions(found, "{golden}", work))
-    assert said.startswith("template: the data set faq has no column 'golden' with a text; there are ")
-    said = refusal(find_questions, home, "fqa", work)
-    assert said == f"fqa: no such file, and no data set of this name in {home} (there are faq)"
+    message = refusal(list, questions(found, "{golden}", work))
+    assert message.startswith("template: the data set faq has no column 'golden' with a text; there are ")
+    message = refusal(find_questions, home, "fqa", work)
+    assert message == f"fqa: no such file, and no data set of this name in {home} (there are faq)"
     assert "has its own name, columns and slices" in refusal(find_questions, home, "faq", work, name="other")
 
 

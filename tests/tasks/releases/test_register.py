@@ -39,7 +39,7 @@ def source(tmp_path):
 def export(tmp_path):
     """An export of LangSmith, whose rows have no ids."""
     right = {"outputs": {"answer": "Paris"}, "reference_outputs": {"answer": "Paris"}}
-    rows = [{"inputs": {"question": one["question"]}, **right} for one in QUESTIONS]
+    rows = [{"inputs": {"question": question["question"]}, **right} for question in QUESTIONS]
     return Source(jsonl(tmp_path / "runs.jsonl", rows), dataset="faq", release="gpt-5", format="langsmith")
 
 
@@ -52,15 +52,15 @@ def evaluated(home, registration, **how):
 
 
 def test_what_is_kept_outlives_its_sources(source, home):
-    made = registered(home, source)
+    registration = registered(home, source)
     Path(source.answers).unlink()
     Path(source.references).unlink()
-    assert evaluated(home, made).ids == ["faq/gpt-5/v1"]
-    assert (made.name, made.report_id, made.source) == ("faq/gpt-5", None, source.answers)
+    assert evaluated(home, registration).ids == ["faq/gpt-5/v1"]
+    assert (registration.name, registration.report_id, registration.source) == ("faq/gpt-5", None, source.answers)
     assert query(home, "SELECT sample_id, slices['lang'] FROM answers ORDER BY ALL") == [("q1", "en"), ("q2", "ru")]
     # The evaluation is of what was registered, and not of a copy of it.
     about = query(home, "SELECT dataset_version, answers_version FROM reports")
-    assert about == [(made.dataset_version, made.answers_version)]
+    assert about == [(registration.dataset_version, registration.answers_version)]
     assert query(home, "SELECT count(*) FROM answers") == [(2,)]
 
 
@@ -81,13 +81,13 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
 
 @pytest.mark.nightly
 def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(export, home, tmp_path):
-    made = registered(home, export)
-    assert registered(home, replace(export, format="")) == made
+    registration = registered(home, export)
+    assert registered(home, replace(export, format="")) == registration
     # The ids that its questions give are kept.
-    kept = query(home, "SELECT sample_id, answer FROM answers ORDER BY ALL")
+    rows = query(home, "SELECT sample_id, answer FROM answers ORDER BY ALL")
     ids = sorted(row["sample_id"] for row in rows_of(load(export, tmp_path / "work").staged))
-    assert kept == [(sample_id, "Paris") for sample_id in ids] and None not in ids
-    assert evaluated(home, made).ids == ["faq/gpt-5/v1"]
+    assert rows == [(sample_id, "Paris") for sample_id in ids] and None not in ids
+    assert evaluated(home, registration).ids == ["faq/gpt-5/v1"]
 
 
 def test_references_come_from_the_newest_version_of_the_data_set(source, home, tmp_path):
@@ -131,14 +131,14 @@ def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(source, home,
 
 def test_answers_without_references_are_kept_for_metrics_that_need_none(home, tmp_path, caplog):
     answers = jsonl(tmp_path / "new.jsonl", [{"id": "q1", "question": "Capital of France?", "answer": "Paris."}])
-    made = registered(home, Source(answers, None, "faq", "gpt-5"))
+    registration = registered(home, Source(answers, None, "faq", "gpt-5"))
     assert "registered without references, for metrics that need none: " in caplog.text
     assert "no column for references was recognised among" in caplog.text
     with pytest.raises(AssertionError, match=r"1 row .*without a reference"):
-        evaluated(home, made)
+        evaluated(home, registration)
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         options = {"judge": JudgeOptions(judges=(f"openai/m@{server.url}",), check="never")}
-        kept = replace(source_of(home, made), needs_references=False)
+        kept = replace(source_of(home, registration), needs_references=False)
         run(home, kept, ["politeness"], contract=UNUSED, options=options)
     assert query(home, "SELECT release, metric, value FROM scores") == [("gpt-5", "politeness", 1.0)]
 
@@ -156,22 +156,22 @@ with claimed(Home(Path(sys.argv[1])), sys.argv[2]) as claim:
 
 @pytest.mark.real
 def test_one_process_at_a_time_has_a_registration(source, home):
-    made = registered(home, source)
-    command = [sys.executable, "-c", CLAIM, str(home.local), made.address]
+    registration = registered(home, source)
+    command = [sys.executable, "-c", CLAIM, str(home.local), registration.address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "([], '')\n"
-        with claimed(home, made.address) as claim:
+        with claimed(home, registration.address) as claim:
             assert claim == ([], "faq/gpt-5: another run is evaluating it")
         # The claim ends with the run, however the run ends.
         other.kill()
-    with claimed(home, made.address) as claim:
+    with claimed(home, registration.address) as claim:
         assert claim == ([], "")
 
 
 def test_a_report_that_a_killed_run_made_counts(source, home):
-    made = registered(home, source)
-    evaluated(home, made, parameters={"data": {"answers": made.address}})
-    with claimed(home, made.address) as claim:
+    registration = registered(home, source)
+    evaluated(home, registration, parameters={"data": {"answers": registration.address}})
+    with claimed(home, registration.address) as claim:
         assert claim == (["faq/gpt-5/v1"], "nothing new: faq/gpt-5 has the report faq/gpt-5/v1")
     assert pending(home) == []
     assert refusal(registration_named, home, "gpt-7").startswith("gpt-7: no such registered release")
@@ -179,11 +179,11 @@ def test_a_report_that_a_killed_run_made_counts(source, home):
 
 def test_rows_in_quarantine_are_kept_with_the_run_that_registered_them(source, home, tmp_path):
     rows = [{"id": f"q{i}", "answer": str(i)} for i in range(1, 9)] + [{"id": None, "answer": "whose?"}]
-    made = registered(home, replace(source, answers=jsonl(tmp_path / "nine.jsonl", rows)))
+    registration = registered(home, replace(source, answers=jsonl(tmp_path / "nine.jsonl", rows)))
     assert query(home, 'SELECT "row", rule FROM quarantine') == [(9, "id_present")]
     assert query(home, "SELECT count(*) FROM validations WHERE NOT success AND rule = 'id_present'") == [(1,)]
-    [release] = evaluated(home, made, contract=UNUSED).committed.releases
-    assert (release.n_rows, release.answers_version) == (8, made.answers_version)
+    [release] = evaluated(home, registration, contract=UNUSED).committed.releases
+    assert (release.n_rows, release.answers_version) == (8, registration.answers_version)
 
 
 # What the warehouse holds can be loaded again: the same data set, answers and sample keys.
@@ -217,8 +217,8 @@ def test_a_report_of_one_file(tmp_path):
     source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d", paths={"label": "ok"}, slices=("topic",))
     run(home, source, ["contains", "rouge_l"])
     before = query(home, "SELECT count(*) FROM measurements")
-    again = run(home, stored(home, "d/new/v1", tmp_path / "out"), ["contains", "rouge_l"])
-    assert again.ids == ["d/new/v2"]
+    repeated = run(home, stored(home, "d/new/v1", tmp_path / "out"), ["contains", "rouge_l"])
+    assert repeated.ids == ["d/new/v2"]
     [first, second] = query(home, VERSIONS)
     assert first == second
     # Nothing is new: not a data set version, not an answer, not a measurement.

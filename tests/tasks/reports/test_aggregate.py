@@ -77,12 +77,12 @@ def test_counts_add_up(home, partial):
 
 def values(home, report_id, metric, field, slice_="all"):
     lang = {row["id"]: row["lang"] for row in ROWS}
-    found = query(
+    rows = query(
         home,
         "SELECT sample_id, value FROM scores WHERE report_id = ? AND metric = ? AND field = ? AND status = 'scored'",
         [report_id, metric, field],
     )
-    return np.array([value for sample_id, value in found if slice_ in ("all", f"lang={lang[sample_id]}")])
+    return np.array([value for sample_id, value in rows if slice_ in ("all", f"lang={lang[sample_id]}")])
 
 
 def test_means_and_intervals_are_those_of_numpy_and_scipy(home, partial):

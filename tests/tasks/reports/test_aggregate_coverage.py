@@ -48,10 +48,10 @@ def reported(home, outcomes, releases=None, **options):
     """Run with these outcomes by metric, in parts called after `releases`; the reports, in whose pages is the same."""
     names = releases or ["r"] * max(map(len, outcomes.values()))
     rows = [{"id": str(i), "answer": str(i), "reference": "x", "release": name} for i, name in enumerate(names)]
-    done = run(home, rows, [says(*one) for one in outcomes.items()], **options)
-    reports = read_reports(home, done.ids)
-    assert [(ref.status, ref.message) for ref in done.reports] == [(one.status, one.message) for one in reports]
-    page = as_markdown(build_page(home, done.ids, most_samples=0))
+    completed = run(home, rows, [says(*one) for one in outcomes.items()], **options)
+    reports = read_reports(home, completed.ids)
+    assert [(ref.status, ref.message) for ref in completed.reports] == [(one.status, one.message) for one in reports]
+    page = as_markdown(build_page(home, completed.ids, most_samples=0))
     for one in reports:
         assert not one.message or f"- {one.release}: {one.message.replace('_', chr(92) + '_')}\n" in page
     return {one.release: (one.status, one.message) for one in reports}
@@ -133,11 +133,11 @@ def rows(clusters):
 
 def aggregates(home, clusters):
     source = source_of(home, rows(clusters), slices=("half",))
-    done = run(home, source, ["rouge_l", "exact_match"])
+    completed = run(home, source, ["rouge_l", "exact_match"])
     found = query(
         home,
         "SELECT field, slice, mean, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
-        [done.ids[0]],
+        [completed.ids[0]],
     )
     return {(field, slice_): tuple(rest) for field, slice_, *rest in found}
 
@@ -167,11 +167,11 @@ def test_one_cluster_has_no_interval(home):
 def test_a_release_without_a_single_number(home):
     rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
     source = source_of(home, rows)
-    done = run(home, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
+    completed = run(home, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
     found = query(home, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
     # What the failed rows could do is everything: from 0 to 1.
     nothing = (None, None, None, None)
-    assert found == [(done.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0, None, None, None)]
+    assert found == [(completed.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0, None, None, None)]
     assert query(home, "SELECT metric, field FROM report_scores ORDER BY ALL") == [
         ("bleu", "bleu"), ("rouge_l", "f1"), ("rouge_l", "precision"), ("rouge_l", "recall"),
     ]  # fmt: skip
@@ -181,21 +181,23 @@ def test_rows_that_were_not_scored_are_skipped_and_counted(home):
     old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
     run(home, old, ["bleu"], failing={"bleu"})
     new = [*old, {"id": "new", "answer": "x", "references": "x"}]
-    done = run(home, new, ["bleu"], only_failed=True)
-    assert [report.status for report in done.reports] == ["PARTIAL"]
-    found = query(home, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
+    completed = run(home, new, ["bleu"], only_failed=True)
+    assert [report.status for report in completed.reports] == ["PARTIAL"]
+    found = query(
+        home, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", completed.ids
+    )
     reason = "not scored yet: only failed rows were asked for"
     assert sorted(found) == [*((str(i), False, "scored", None) for i in range(3)), ("new", True, "skipped", reason)]
     counts = query(
         home,
         "SELECT n_total, n_scored, n_failed, n_undefined, n_skipped, coverage FROM report_scores WHERE report_id = ?",
-        done.ids,
+        completed.ids,
     )
     assert counts == [(4, 3, 0, 0, 1, 0.75)] * 2
     [(mean, low, high)] = query(
         home,
         "SELECT mean, bound_low, bound_high FROM report_scores WHERE report_id = ? AND field = 'bleu'",
-        done.ids,
+        completed.ids,
     )
     assert 0 < mean < 1
     assert (low, high) == pytest.approx((3 * mean / 4, (3 * mean + 1) / 4), abs=1e-12)
@@ -344,8 +346,8 @@ def test_a_kill_at_any_statement_of_the_transaction_of_a_report_loses_nothing(tm
     run(home, Source(file), ["exact_match", "bleu"])
     [before] = query(home, COUNTS)
     command = [sys.executable, "-c", SCRIPT, str(home), file, COUNTS, str(KILLS)]
-    done = finished(command, check=True)
-    lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    process = finished(command, check=True)
+    lines = [tuple(map(int, line.split())) for line in process.stdout.splitlines()]
     assert lines == [(9, *before)] * KILLS
     assert [report_id for report_id, *_ in list_reports(home)] == ["d/r/v1", "d/r/v2"]
     assert query(home, COUNTS) == [tuple(2 * n for n in before)]

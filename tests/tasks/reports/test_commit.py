@@ -75,14 +75,14 @@ def test_committing_twice_changes_nothing(tmp_path):
     home = Home(tmp_path / "home")
     loaded = stage(tmp_path, ROWS)
     parts = scored(home, loaded)
-    kept = {part: home.store.read(part).read() for part in parts}
+    bytes_by_part = {part: home.store.read(part).read() for part in parts}
     first = committed(home, loaded, parts)
     before = content(home)
     assert {table: len(rows) for table, rows in before.items()} == {
         "datasets": 1, "samples": 6, "answers": 12, "measurements": 6,
     }  # fmt: skip
     # The first time after a crash right after the commit, with the parts still there.
-    for part, data in kept.items():
+    for part, data in bytes_by_part.items():
         with home.store.atomic_write(part) as file:
             file.write_bytes(data)
     assert committed(home, loaded, parts) == first
@@ -198,9 +198,9 @@ def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path):
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
     for run_id in ("r1", "r2", "r1"):
         record_validation(home, run_id, "source.jsonl", loaded, checked)
-    found = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
+    rows = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
     row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "every reference is missing or blank")
-    assert found == [("r1", *row), ("r2", *row)]
+    assert rows == [("r1", *row), ("r2", *row)]
     [(raw,)] = query(home, "SELECT raw FROM quarantine WHERE run_id = 'r1'")
     assert json.loads(raw)["answer"] == "x"
     stored = query(
@@ -222,11 +222,11 @@ def test_refused_rows_of_several_files_are_named_by_file_and_row(tmp_path):
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
     record_validation(home, "r1", str(folder), loaded, checked)
     a, b, c = (str(folder / name) for name in ("a.jsonl", "b.json", "c.jsonl"))
-    found = query(home, 'SELECT source, "row", sample_id FROM quarantine ORDER BY ALL')
-    assert found == [(a, 2, "a0"), (a, 5, None), (b, 1, "b0"), (b, 3, "b2"), (c, 1, "c")]
-    said = {check.rule: check.message for check in checked.checks}
-    assert said["references_present"] == f"4 rows without a reference ({a} row 2, {b} rows 1, 3, ...)"
-    assert said["unreadable"].startswith(f"1 row could not be read ({a} row 5): ")
+    rows = query(home, 'SELECT source, "row", sample_id FROM quarantine ORDER BY ALL')
+    assert rows == [(a, 2, "a0"), (a, 5, None), (b, 1, "b0"), (b, 3, "b2"), (c, 1, "c")]
+    message_by_rule = {check.rule: check.message for check in checked.checks}
+    assert message_by_rule["references_present"] == f"4 rows without a reference ({a} row 2, {b} rows 1, 3, ...)"
+    assert message_by_rule["unreadable"].startswith(f"1 row could not be read ({a} row 5): ")
 
 
 PROCESS = """
@@ -278,6 +278,6 @@ def test_a_home_with_pattern_and_quote_characters(tmp_path):
     folder.mkdir()
     source = jsonl(folder / "a[1].jsonl", [{"id": "1", "answer": "Ada", "reference": "Ada"}])
     for version in (1, 2):
-        done = run(folder / "home", Source(source, dataset="d", release="r"), ["contains"])
-        assert [report.report_id for report in done.reports] == [f"d/r/v{version}"]
+        completed = run(folder / "home", Source(source, dataset="d", release="r"), ["contains"])
+        assert [report.report_id for report in completed.reports] == [f"d/r/v{version}"]
     assert query(folder / "home", "SELECT value FROM scores") == [(1.0,), (1.0,)]

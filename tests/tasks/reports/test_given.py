@@ -20,9 +20,9 @@ MEANS = "SELECT release, metric, field, n_scored, round(mean, 4) FROM report_sco
 
 def old_scores(home, file, metrics=("meaning_match", "exact_match", "contains"), **options):
     """What a run of another tool becomes: its reports, and the means by release and METRIC.FIELD."""
-    done = run(home, Source(str(REAL / file), **options), metrics)
+    completed = run(home, Source(str(REAL / file), **options), metrics)
     means = {(release, f"{metric}.{field}"): mean for release, metric, field, _, mean in query(home, MEANS)}
-    return read_reports(at(home), done.ids), means
+    return read_reports(at(home), completed.ids), means
 
 
 def test_scores_of_deepeval_and_promptfoo(home, tmp_path):
@@ -35,12 +35,12 @@ def test_scores_of_deepeval_and_promptfoo(home, tmp_path):
     shown = {name: [means[one.release, name] for one in reports] for _, name in means}
     assert shown["promptfoo.pass"] == shown["contains.match"] == [0.6667, 0.6667]
     assert (shown["exact_match.match"], shown["meaning_match.match"]) == ([0.5, 0.1667], [0.75, 0.8333])
-    asked = ("promptfoo.pass", "meaning_match.match")
+    words = ("promptfoo.pass", "meaning_match.match")
     same = [
         (one["same"], len(one["samples"]))
         for report in reports
         for one in report.manifest["given"]["agreements"]
-        if (one["given"], one["field"]) == asked
+        if (one["given"], one["field"]) == words
     ]
     assert same == [(11, 1), (10, 2)]
     # A price of nothing is one that the tool does not know.
@@ -48,12 +48,12 @@ def test_scores_of_deepeval_and_promptfoo(home, tmp_path):
 
 
 def test_a_given_score_can_be_the_label_or_a_slice(home):
-    done = run(
+    completed = run(
         home,
         Source(str(REAL / "promptfoo/out.json"), paths={"label": "promptfoo.pass"}, slices=("promptfoo.pass",)),
         ["exact_match"],
     )
-    assert len(done.ids) == 2
+    assert len(completed.ids) == 2
     slices = query(home, "SELECT DISTINCT slice FROM report_scores WHERE metric = 'label' ORDER BY ALL")
     assert slices == [("all",), ("promptfoo.pass=0",), ("promptfoo.pass=1",)]
     same = "SELECT bool_and(correct::DOUBLE = given['promptfoo.pass']) FROM answers"
@@ -62,11 +62,11 @@ def test_a_given_score_can_be_the_label_or_a_slice(home):
 
 @pytest.mark.nightly
 def test_answers_written_back_bring_their_scores(home, tmp_path):
-    done = run(home, Source(str(REAL / "museum/deepeval")), ["exact_match"])
-    version = next(one for one in done.committed.releases if one.release == "v1").answers_version
-    stored = stored_answers(at(home), "deepeval", done.committed.dataset_version, "v1", version, tmp_path)
-    again = run(tmp_path / "again", stored, ["exact_match"])
-    assert again.committed.releases[0].answers_version == version
+    completed = run(home, Source(str(REAL / "museum/deepeval")), ["exact_match"])
+    version = next(one for one in completed.committed.releases if one.release == "v1").answers_version
+    stored = stored_answers(at(home), "deepeval", completed.committed.dataset_version, "v1", version, tmp_path)
+    repeated = run(tmp_path / "again", stored, ["exact_match"])
+    assert repeated.committed.releases[0].answers_version == version
     of_v1 = "SELECT sample_id, given FROM answers WHERE release = 'v1' ORDER BY ALL"
     assert query(tmp_path / "again", of_v1) == query(home, of_v1) != []
     # Other scores are another version, so that old reports keep theirs.
@@ -176,6 +176,7 @@ def test_an_odd_answer_of_another_release_moves_no_interval_of_tokens(tmp_path):
         mean = "SELECT ci_low, ci_high, bound_low, bound_high FROM report_scores WHERE metric = 'tokens'"
         intervals += query(tmp_path / name, f"{mean} AND release = 'new'")
     assert intervals[0] == intervals[1]
+    # 110 to 409 tokens
     assert intervals[0][2:] == (259.5, 259.5)
 
 
@@ -185,8 +186,8 @@ def test_a_time_without_a_unit_is_asked_for(tmp_path):
     notes = load(Source(file, release="m"), tmp_path / "read").notes
     assert "a.jsonl: not used: latency, a time without a unit; call the column latency_s or latency_ms" in notes
     assert "a.jsonl: columns recognised by name: id, answer, references, scores=latency_ms + cost_usd" in notes
-    said = refusal(load, Source(file, release="m", paths={"scores": "latency"}), tmp_path / "mapped")
-    assert said == f"{file}: in which unit is latency? Call the column latency_s or latency_ms"
+    message = refusal(load, Source(file, release="m", paths={"scores": "latency"}), tmp_path / "mapped")
+    assert message == f"{file}: in which unit is latency? Call the column latency_s or latency_ms"
 
 
 def test_a_verdict_on_given_scores_names_its_basis(timed):
@@ -194,22 +195,24 @@ def test_a_verdict_on_given_scores_names_its_basis(timed):
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "message"),
     [
         ("level latency.seconds >= 2", "less of latency.seconds is better; write it as a rule with <="),
         ("level exact_match.match <= 0.5", "more of exact_match.match is better; write it as a rule with >="),
         ("kappa exact_match.match <= 0.5", "kappa takes a floor and no ceiling; write >="),
     ],
 )
-def test_rules_bound_a_field_on_its_bad_side(timed, rule, said):
-    assert said in refusal(decided, timed, rule)
+def test_rules_bound_a_field_on_its_bad_side(timed, rule, message):
+    assert message in refusal(decided, timed, rule)
 
 
 def test_a_ceiling_of_what_should_be_high_is_refused_before_anything_is_scored():
     rules = ["exact_match.match <= 0.1", "latency.seconds <= 2"]
     policy = json.dumps({"primary": "contains.match", "margin": 0.1, "rules": rules})
-    said = refusal(policy_for, policy, "old", create(["exact_match", "contains"]))
-    assert said == "policy: exact_match.match <= 0.1: more of exact_match.match is better; write it as a rule with >="
+    message = refusal(policy_for, policy, "old", create(["exact_match", "contains"]))
+    assert (
+        message == "policy: exact_match.match <= 0.1: more of exact_match.match is better; write it as a rule with >="
+    )
 
 
 def test_few_samples_say_little_of_a_mean_of_seconds(timed):

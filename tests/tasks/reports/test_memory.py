@@ -47,7 +47,9 @@ def test_more_rows_than_fit_into_memory_are_planned_and_committed(home, tmp_path
         write_parquet(connection, PART, tmp_path / "parts" / "part.parquet", about)
     loaded = Loaded("made", str(accepted), "", None, rows, ())
     committed = commit(home, "1", "made", loaded, str(accepted), ["parts/part.parquet"])
-    assert [(one.n_rows, one.n_questions, one.repeats) for one in committed.releases] == [(rows // 2, rows // 2, 1)] * 2
+    assert [(release.n_rows, release.n_questions, release.repeats) for release in committed.releases] == [
+        (rows // 2, rows // 2, 1)
+    ] * 2
     for table in ("samples", "answers", "measurements"):
         assert query(home, f"SELECT count(*) FROM {table}") == [(rows,)]
     assert plan(str(accepted), home, tmp_path / "runs" / "2", [metric], only_failed=False).n_known[0][1] == rows

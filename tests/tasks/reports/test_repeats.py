@@ -34,22 +34,22 @@ def made(home, rows, **more):
 
 
 def test_repeats_are_kept_scored_once_and_belong_to_one_sample(home, tmp_path):
-    done = made(home, answers("v1"))
-    [release] = done.committed.releases
+    completed = made(home, answers("v1"))
+    [release] = completed.committed.releases
     assert (release.n_rows, release.n_questions, release.repeats) == (60, 20, 3)
     assert query(home, "SELECT count(*) FROM quarantine") == [(0,)]
     assert query(home, "SELECT count(*), count(DISTINCT sample_id) FROM samples") == [(20, 20)]
     by_repeat = "SELECT repeat, count(*), sum(value) FROM scores WHERE field = 'match' GROUP BY repeat ORDER BY repeat"
-    found = query(home, by_repeat)
-    assert found == [(1, 20, 16.0), (2, 20, 12.0), (3, 20, 8.0)]
+    rows = query(home, by_repeat)
+    assert rows == [(1, 20, 16.0), (2, 20, 12.0), (3, 20, 8.0)]
     # Equal answers to one question are measured once: 1, 1, 2, 3 and 3 different ones.
     assert query(home, "SELECT count(*) FROM measurements") == [(4 * (1 + 1 + 2 + 3 + 3),)]
     [(version,)] = query(home, "SELECT version FROM datasets")
     one = made(tmp_path / "one", [row for row in answers("v1") if row["repeat"] == 1])
     assert one.committed.dataset_version == version
-    again = made(home, answers("v1"))
-    assert again.plan.n_todo == (("exact_match", 0),)
-    assert again.committed == done.committed
+    repeated = made(home, answers("v1"))
+    assert repeated.plan.n_todo == (("exact_match", 0),)
+    assert repeated.committed == completed.committed
     assert query(home, "SELECT count(*) FROM answers") == [(60,)]
 
 
@@ -66,8 +66,8 @@ FROM report_scores WHERE field = ? AND slice = 'all' AND report_id = ?
 
 
 def test_a_report_has_means_per_question_variance_within_and_passes(home):
-    done = made(home, answers("v1"))
-    [report] = done.ids
+    completed = made(home, answers("v1"))
+    [report] = completed.ids
     [(*counts, mean, within, bound_low, bound_high, low, high)] = query(home, SCORES, ["match", report])
     # Of 3, 3, 2, 1 and 0 of 3 right: the means, and the variances (3/2 p (1 - p)) of three zeros and ones.
     assert counts == [60, 60, 0, 20]
@@ -90,13 +90,13 @@ def test_a_report_has_means_per_question_variance_within_and_passes(home):
 def test_answers_without_a_number_are_counted_and_bound_the_mean(home):
     rows = answers("v1")
     rows[0] |= {"answer": None, "missing_because": "timeout"}
-    done = made(home, rows)
-    [(*counts, mean, _, bound_low, bound_high, _, _)] = query(home, SCORES, ["match", done.ids[0]])
+    completed = made(home, rows)
+    [(*counts, mean, _, bound_low, bound_high, _, _)] = query(home, SCORES, ["match", completed.ids[0]])
     assert counts == [60, 59, 1, 20]
     # The other two answers to the question are right.
     assert mean == pytest.approx(0.6)
     assert (bound_low, bound_high) == (pytest.approx(0.6 - 1 / 60), pytest.approx(0.6))
-    [(*counts, mean, _, bound_low, bound_high, _, _)] = query(home, SCORES, ["match_pass^3", done.ids[0]])
+    [(*counts, mean, _, bound_low, bound_high, _, _)] = query(home, SCORES, ["match_pass^3", completed.ids[0]])
     assert counts == [20, 19, 1, 19]
     assert (mean, bound_low, bound_high) == tuple(pytest.approx(n) for n in (7 / 19, 7 / 20, 8 / 20))
     reason = query(home, "SELECT status, reason FROM scores WHERE field = 'match_pass^3' AND sample_id = 'q00'")
@@ -105,11 +105,11 @@ def test_answers_without_a_number_are_counted_and_bound_the_mean(home):
 
 def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(home):
     extra = [{**row, "repeat": 4, "answer": "no 4"} for row in answers("v1", [1])[:5]]
-    done = made(home, [*answers("v1"), *extra])
-    found = query(home, "SELECT sample_id, value FROM scores WHERE field = 'match_pass@3' ORDER BY sample_id LIMIT 5")
+    completed = made(home, [*answers("v1"), *extra])
+    rows = query(home, "SELECT sample_id, value FROM scores WHERE field = 'match_pass@3' ORDER BY sample_id LIMIT 5")
     # k stays 3: with 3, 3, 2, 1 and 0 of 4 right, 1 - C(n - c, 3) / C(n, 3).
-    assert found == [("q00", 1.0), ("q01", 1.0), ("q02", 1.0), ("q03", 0.75), ("q04", 0.0)]
-    [(*counts, mean, _, _, _, _, _)] = query(home, SCORES, ["match", done.ids[0]])
+    assert rows == [("q00", 1.0), ("q01", 1.0), ("q02", 1.0), ("q03", 0.75), ("q04", 0.0)]
+    [(*counts, mean, _, _, _, _, _)] = query(home, SCORES, ["match", completed.ids[0]])
     assert counts == [65, 65, 0, 20]
     assert mean == pytest.approx((15 * 0.6 + 3 / 4 + 3 / 4 + 2 / 4 + 1 / 4) / 20)
 
@@ -124,13 +124,13 @@ def test_clusters_are_clusters_of_questions(home):
 @pytest.mark.nightly
 def test_releases_with_other_numbers_of_answers_are_compared_by_question(home):
     once = answers("old", [1])
-    done = made(home, [*once, *answers("new")])
-    pair = compare(home, *done.ids)
+    completed = made(home, [*once, *answers("new")])
+    pair = compare(home, *completed.ids)
     row = row_of(pair, "exact_match.match")
     # Means per question: 1, 1, 1, 1, 0 before, and 1, 1, 2/3, 1/3, 0 after.
     assert (row.n_common, row.old, round(row.new, 12), row.fixed) == (20, 0.8, 0.6, None)
     assert row.low < -0.2 < row.high
-    worst, *_ = largest_changes(home, *done.ids, "exact_match.match")
+    worst, *_ = largest_changes(home, *completed.ids, "exact_match.match")
     assert (worst.sample_id, worst.old, round(worst.new, 6)) == ("q03", 1.0, 0.333333)
     assert (worst.old_answer, worst.new_answer) == ("yes", "[1] yes\n[2] no 1\n[3] no 2")
 
@@ -150,10 +150,10 @@ def test_answers_left_out_of_a_question_do_not_pay(home):
     honest = answers("honest")
     # From the first row on, so that the column is known.
     old = [{**row, "answer": "yes", "missing_because": None} for row in answers("old")]
-    done = made(home, [*old, *honest, *right, *unanswered, *damaged], contract=Contract(max_quarantined=1))
+    completed = made(home, [*old, *honest, *right, *unanswered, *damaged], contract=Contract(max_quarantined=1))
     decided = {}
-    for report in done.ids[1:]:
-        [rule, *_] = gate(home, done.ids[0], report, policy).verdict.rules
+    for report in completed.ids[1:]:
+        [rule, *_] = gate(home, completed.ids[0], report, policy).verdict.rules
         release = report.split("/")[1]
         decided[release] = (rule.outcome, round(rule.value, 12))
         # Of five questions, three have 1, 2 and 2 wrong answers after their first one.
@@ -164,8 +164,8 @@ def test_answers_left_out_of_a_question_do_not_pay(home):
 
 
 def test_a_page_shows_all_answers_to_a_question(home):
-    done = made(home, [*answers("old", [1]), *answers("new")])
-    old, new = build_page(home, done.ids).samples.answers
+    completed = made(home, [*answers("old", [1]), *answers("new")])
+    old, new = build_page(home, completed.ids).samples.answers
     assert (old.more, old.each, len(old.texts)) == ({}, {}, 20)
     # The first answer has the place of its question, the others come behind all places.
     assert new.more[3] == (26, 27)

@@ -21,6 +21,7 @@ from answerkey.tasks.reports.report import (
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.comparing_help import answer, release
+from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import query, refusal, run, source_of
 
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]
@@ -41,33 +42,33 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def done(home):
+def completed(home):
     source = source_of(home, [*ROWS, *BROKEN], "odd", slices=("kind",))
     return run(home, source, ["rouge_l", "bleu", "exact_match"], failing={"exact_match"})
 
 
-def test_ids_hold_the_names_of_releases_as_they_are(home, done):
-    assert done.ids == [f"odd/{release}/v1" for release in ODD]
-    reports = read_reports(home, done.ids[::-1])
+def test_ids_hold_the_names_of_releases_as_they_are(home, completed):
+    assert completed.ids == [f"odd/{release}/v1" for release in ODD]
+    reports = read_reports(home, completed.ids[::-1])
     assert [report.release for report in reports] == ODD[::-1]
     assert {(report.dataset, report.version, report.status, report.n_total) for report in reports} == {
         ("odd", 1, "PARTIAL", 3)
     }
 
 
-def test_a_report_holds_what_the_tables_hold(home, done):
-    for report in read_reports(home, done.ids):
+def test_a_report_holds_what_the_tables_hold(home, completed):
+    for report in read_reports(home, completed.ids):
         stored = query(
             home, "SELECT * EXCLUDE (report_id, release) FROM report_scores WHERE report_id = ?", [report.report_id]
         )
         assert sorted(map(str, map(astuple, report.scores))) == sorted(map(str, stored))
-        assert report.dataset_version == done.committed.dataset_version
+        assert report.dataset_version == completed.committed.dataset_version
         assert report.created_at.endswith(" UTC")
-        assert report.manifest["run_id"] == done.run_id
+        assert report.manifest["run_id"] == completed.run_id
 
 
-def test_scores_stand_in_the_order_that_was_asked_for(home, done):
-    [report] = read_reports(home, [done.ids[3]])
+def test_scores_stand_in_the_order_that_was_asked_for(home, completed):
+    [report] = read_reports(home, [completed.ids[3]])
     fields = [
         ("rouge_l", "precision"), ("rouge_l", "recall"), ("rouge_l", "f1"),
         ("bleu", "bleu"), ("bleu", "corpus_bleu"), ("exact_match", "match"),
@@ -78,40 +79,35 @@ def test_scores_stand_in_the_order_that_was_asked_for(home, done):
     assert len(report.scores) == 2 * len(fields)
 
 
-def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home, done):
+def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home, completed):
     one, other = read_reports(home, ["odd/x/v1/v1", "odd/../up/v1"])
     # A row that could not be read has no release yet, so every report of the run shows it.
     assert one.quarantined == (("references_present", 1), ("unreadable", 1))
     assert other.quarantined == (("unreadable", 1),)
-    checks = {(check.rule, check.severity, check.success, check.message) for check in done.validation.checks}
+    checks = {(check.rule, check.severity, check.success, check.message) for check in completed.validation.checks}
     for report, name in ((one, "x/v1"), (other, "../up")):
         assert set(report.checks) <= checks
         own = [message for rule, _, _, message in report.checks if rule in ("same_samples", "length_drift")]
         assert len(own) == 2 and all(repr(name) in message for message in own)
 
 
-def test_lists_and_latest(home, done):
-    assert latest_run(home) == done.ids
+def test_lists_and_latest(home, completed):
+    assert latest_run(home) == completed.ids
     newer = run(home, source_of(home, ROWS[:1], dataset="odd2"), ["bleu"])
     assert latest_run(home) == newer.ids == ["odd2/gpt 4/turbo/v1"]
     listed = list_reports(home)
-    assert [report_id for report_id, *_ in listed] == done.ids + newer.ids
+    assert [report_id for report_id, *_ in listed] == completed.ids + newer.ids
     assert {status for _, _, _, status in listed} == {"PARTIAL", "COMPLETE"}
-    assert [report_id for report_id, *_ in list_reports(home, "odd/")] == done.ids
+    assert [report_id for report_id, *_ in list_reports(home, "odd/")] == completed.ids
     assert list_reports(home, "odd/100%") == [row for row in listed if row[0] == "odd/100%_*?/v1"]
     assert list_reports(home, "nothing") == []
 
 
-def test_a_report_that_is_not_there(home, done):
-    message = f"odd/none/v1: no such report in {home}; `answerkey report --list` shows what there is"
-    assert refusal(read_reports, home, [done.ids[0], "odd/none/v1"]) == message
-
-
-def test_two_reports_that_can_be_compared_are_about_one_data_set(home, done):
-    assert [report.release for report in read_pair(home, *done.ids[:2])] == ODD[:2]
-    other = run(home, source_of(home, ROWS[:1], "other"), ["exact_match"]).ids[0]
+def test_two_reports_that_can_be_compared_are_about_one_data_set(home, completed):
+    assert [report.release for report in read_pair(home, *completed.ids[:2])] == ODD[:2]
+    [other] = warehouse(home, [Made(ODD[0], {FIELD: {"0": 1.0}})], "other")
     assert "odd/gpt 4/turbo/v1 is about odd, and other/gpt 4/turbo/v1 about other" in refusal(
-        read_pair, home, done.ids[0], other
+        read_pair, home, completed.ids[0], other
     )
     assert "a report cannot be compared with itself" in refusal(read_pair, home, other, other)
 
@@ -126,14 +122,14 @@ def dated(tmp_path_factory):
 
 
 def test_reports_in_the_order_of_their_making(dated):
-    found = history(dated, "exact_match.match")
-    assert list(found) == ["d"]
-    assert [(one.report_id, one.mean, one.n_scored, one.n_total, one.methods) for one in found["d"]] == [
+    moments = history(dated, "exact_match.match")
+    assert list(moments) == ["d"]
+    assert [(one.report_id, one.mean, one.n_scored, one.n_total, one.methods) for one in moments["d"]] == [
         ("d/old/v1", 0.75, 4, 4, 1),
         ("d/new/v1", 1.0, 4, 4, 1),
         ("d/old/v2", 1.0, 3, 4, 2),
     ]
-    assert all(one.low <= 1.0 <= one.high for one in found["d"][1:])
+    assert all(one.low <= 1.0 <= one.high for one in moments["d"][1:])
 
 
 def test_only_reports_that_have_the_field_and_only_the_newest(dated, monkeypatch):

@@ -18,9 +18,9 @@ def test_everything_has_a_comment(home):
         views = warehouse.execute("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall()
     assert {name for name, _ in [*tables, *views]} == set(relations())
     assert [row for row in [*columns, *tables, *views] if not row[-1]] == []
-    said = {(name, column): comment for name, column, comment in columns}
-    assert said["reports", "report_id"] == "dataset/release/vN"
-    assert said["report_slices", "unit"] == "what is independent: the cluster, or the question itself"
+    comment_by_column = {(name, column): comment for name, column, comment in columns}
+    assert comment_by_column["reports", "report_id"] == "dataset/release/vN"
+    assert comment_by_column["report_slices", "unit"] == "what is independent: the cluster, or the question itself"
 
 
 @pytest.mark.parametrize("constraints", [True, False])
@@ -30,10 +30,10 @@ def test_keys_and_checks_are_those_of_the_database_or_of_none(constraints):
         query = "SELECT table_name, constraint_type, constraint_column_names FROM duckdb_constraints()"
         rows = [row for row in connection.execute(query).fetchall() if row[1] != "NOT NULL"]
     keys = {table: tuple(columns) for table, kind, columns in rows if kind == "PRIMARY KEY"}
-    kept = {name: relation.key for name, relation in relations().items() if relation.keeps_key}
-    assert keys == (kept if constraints else {})
+    declared_keys = {name: relation.key for name, relation in relations().items() if relation.keeps_key}
+    assert keys == (declared_keys if constraints else {})
     assert (len(rows) > len(keys)) is constraints
-    assert set(kept) >= {"report_scores", "comparisons", "runs"}
+    assert set(declared_keys) >= {"report_scores", "comparisons", "runs"}
     # A row per answer: the index would take longer than the rest of the commit. Reports keep the order of their rows.
     assert {name for name, relation in relations().items() if relation.key and not relation.keeps_key} == {
         "samples", "answers", "measurements", "judge_calls", "reports", "scores", "trace_outcomes",

@@ -190,9 +190,9 @@ PUBLIC = {
 @pytest.mark.parametrize("table", PUBLIC)
 def test_the_public_columns(home, table):
     columns = "SELECT column_name FROM information_schema.columns WHERE table_name = ? ORDER BY ordinal_position"
-    found = query(home, columns, [table])
+    rows = query(home, columns, [table])
     # There may be more in time, but these stay, in this order.
-    assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
+    assert [name for (name,) in rows if name in PUBLIC[table].split()] == PUBLIC[table].split()
 
 
 def test_a_session_within_another_shares_the_file_that_it_has_open(home):

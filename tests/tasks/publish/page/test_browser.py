@@ -335,7 +335,7 @@ def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, wi
     made = page(4, names=("old", *("GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "new")[1 - n :]))
     long = field_comparison("answer_correctness.token_overlap_recall", n_clusters=30, n_only_old=9, needed=12_345)
     rows = tuple(replace(long, slice=part, low=-0.1, fixed=144, broken=142) for part in ("all", "lang=en"))
-    others = [one.label for one in made.releases[1:]]
+    others = [release.label for release in made.releases[1:]]
     opened = show(
         replace(
             made,
@@ -370,8 +370,8 @@ def test_a_phone_shows_a_line_for_each_metric(show):
     names = ("answer_correctness.token_overlap_recall", "ground_truth_similarity.similarity", "exact_match.match")
     fields = tuple(replace(field, name=name) for field, name in zip(made.fields, names, strict=True))
     scores = tuple(
-        replace(one, report=replace(one.report, scores=tuple(score(name, 0.5) for name in names)))
-        for one in made.releases
+        replace(release, report=replace(release.report, scores=tuple(score(name, 0.5) for name in names)))
+        for release in made.releases
     )
     opened = show(replace(made, fields=fields, releases=scores, headlines=names), 390)
     opened.page.get_by_role("link", name="Scores").click()

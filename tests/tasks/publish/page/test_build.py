@@ -46,20 +46,20 @@ def small(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def done(small):
+def completed(small):
     parameters = {"data": {"answers": "a.jsonl", "dataset": "small"}}
     source = source_of(small, rows(), "small", slices=("kind",), paths={"label": "correct"})
     return run(small, source, METRICS, failing={"exact_match"}, parameters=parameters)
 
 
 @pytest.fixture(scope="module")
-def page(small, done):
-    return build_page(small, done.ids)
+def page(small, completed):
+    return build_page(small, completed.ids)
 
 
-def test_releases_stand_in_the_order_that_was_asked_for(small, done, page):
+def test_releases_stand_in_the_order_that_was_asked_for(small, completed, page):
     assert [release.label for release in page.releases] == ["old", "new"]
-    assert [release.label for release in build_page(small, done.ids[::-1]).releases] == ["new", "old"]
+    assert [release.label for release in build_page(small, completed.ids[::-1]).releases] == ["new", "old"]
     assert [r.median_length for r in page.releases] == [7.0, 7.0]
 
 
@@ -77,7 +77,7 @@ def test_the_field_that_decides_and_one_of_each_metric(page):
     assert page.fields[1].summary.startswith("longest common subsequence")
 
 
-def test_scores_of_samples_are_those_of_the_warehouse(small, done, page):
+def test_scores_of_samples_are_those_of_the_warehouse(small, completed, page):
     stored = query(small, "SELECT release, sample_id, metric || '.' || field, \"value\" FROM scores")
     assert page.samples.ids == tuple(f"s{place}" for place in range(8))
     found = {
@@ -124,8 +124,8 @@ def test_checks_and_quarantine_are_those_of_the_run(small, page):
     assert '"answer": "x"' in str(raw)
 
 
-def test_many_samples_are_cut_to_those_that_move_most(small, done):
-    made = build_page(small, done.ids, primary="rouge_l.f1", most_samples=2)
+def test_many_samples_are_cut_to_those_that_move_most(small, completed):
+    made = build_page(small, completed.ids, primary="rouge_l.f1", most_samples=2)
     spread = "SELECT sample_id FROM scores WHERE metric = 'rouge_l' AND field = 'f1' GROUP BY ALL "
     order = 'ORDER BY max("value") - min("value") DESC, sample_id LIMIT 2'
     assert set(made.samples.ids) == {row[0] for row in query(small, spread + order)}
@@ -133,45 +133,45 @@ def test_many_samples_are_cut_to_those_that_move_most(small, done):
     assert len(made.samples.answers[0].texts) == 2
 
 
-def test_long_texts_are_cut_when_all_of_them_do_not_fit(small, done, monkeypatch):
+def test_long_texts_are_cut_when_all_of_them_do_not_fit(small, completed, monkeypatch):
     monkeypatch.setattr("answerkey.tasks.publish.page.samples.MOST_CHARS", 900)
-    old = build_page(small, done.ids).samples.answers[0]
+    old = build_page(small, completed.ids).samples.answers[0]
     assert MOST_CHARS > 900
     assert {len(text) for text in old.texts if text} == {7, _CAPS[-1]}
     assert old.cut == dict.fromkeys((3, 5, 7), len(LONG))
 
 
-def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(small, done):
-    compared = Comparison(*done.ids, (field_comparison("label.correct"),), ("careful",))
+def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(small, completed):
+    compared = Comparison(*completed.ids, (field_comparison("label.correct"),), ("careful",))
     gated = ReleaseVerdict(
-        *done.ids, parse_policy({"primary": "label.correct", "margin": 0.05}, "x"), Verdict("PASS", "It may ship.")
+        *completed.ids, parse_policy({"primary": "label.correct", "margin": 0.05}, "x"), Verdict("PASS", "It may ship.")
     )
-    made = build_page(small, done.ids, comparisons=[compared], gates=[gated])
+    made = build_page(small, completed.ids, comparisons=[compared], gates=[gated])
     assert (made.comparisons[0].old, made.comparisons[0].new, made.comparisons[0].margin) == ("old", "new", 0.05)
     assert made.gates == (replace(gated, old="old", new="new"),)
     other = replace(gated, policy=parse_policy({"primary": "rouge_l.f1", "margin": 0.05}, "x"), old="gone")
-    made = build_page(small, done.ids, comparisons=[compared], gates=[other])
+    made = build_page(small, completed.ids, comparisons=[compared], gates=[other])
     assert (made.primary, made.gates[0].old, made.comparisons[0].margin) == ("rouge_l.f1", "gone", None)
     assert made.why_primary == ""
-    made = build_page(small, done.ids, comparisons=[compared], gates=[gated])
+    made = build_page(small, completed.ids, comparisons=[compared], gates=[gated])
     assert (made.title, made.summary) == ("Ship new", "new is better than old in label.correct.")
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
 
-def test_wrong_requests_say_what_is_wrong(small, done):
+def test_wrong_requests_say_what_is_wrong(small, completed):
     assert "rouge_l.f2: these reports have label.correct, rouge_l.precision" in refusal(
-        build_page, small, done.ids, primary="rouge_l.f2"
+        build_page, small, completed.ids, primary="rouge_l.f2"
     )
     assert "about none" in refusal(build_page, small, [])
     assert "small/old/v1: compared, but not on the page" in refusal(
-        build_page, small, done.ids[1:], comparisons=[Comparison(*done.ids, ())]
+        build_page, small, completed.ids[1:], comparisons=[Comparison(*completed.ids, ())]
     )
 
 
-def test_two_data_sets_are_two_pages(small, done):
+def test_two_data_sets_are_two_pages(small, completed):
     other = warehouse(small, [Made("old", {"rouge_l.recall": {"s0": 1.0}})], "other")
     assert "about one data set, and these reports are about small, other" in refusal(
-        build_page, small, [*done.ids, *other]
+        build_page, small, [*completed.ids, *other]
     )
 
 
@@ -192,21 +192,21 @@ def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_vers
     ]
 
 
-def test_agreement_with_people_is_that_of_the_newest_calibration(small, done):
-    store_calibration(small, calibrate(small, "rouge_l.recall", reports=done.ids))
-    store_calibration(small, found := calibrate(small, "rouge_l.recall", reports=done.ids))
-    made = build_page(small, done.ids)
+def test_agreement_with_people_is_that_of_the_newest_calibration(small, completed):
+    store_calibration(small, calibrate(small, "rouge_l.recall", reports=completed.ids))
+    store_calibration(small, calibration := calibrate(small, "rouge_l.recall", reports=completed.ids))
+    made = build_page(small, completed.ids)
     assert [tuple(row[:3]) for row in made.agreements.rows] == [
         ("rouge_l.recall", "all", "13"),
         ("rouge_l.recall", "old", "7"),
         ("rouge_l.recall", "new", "6"),
     ]
-    assert made.agreements.rows[0][3] == estimated(found.parts[0].agreement.kappa)
+    assert made.agreements.rows[0][3] == estimated(calibration.parts[0].agreement.kappa)
     assert [(row[1], *row[4:]) for row in made.corrected.rows] == [
         ("old", "7", "1", "PPI++"), ("new", "6", "1", "PPI++"),
     ]  # fmt: skip
-    assert made.corrected.rows[0][3] == estimated(found.corrected[0].corrected)
-    alone = build_page(small, done.ids[:1])
+    assert made.corrected.rows[0][3] == estimated(calibration.corrected[0].corrected)
+    alone = build_page(small, completed.ids[:1])
     assert [row[1] for row in alone.agreements.rows] == ["all", "old"]
     assert [row[1] for row in alone.corrected.rows] == ["old"]
 
@@ -220,8 +220,8 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
          "correct": (i % 4 > 0 and i > 12) if i < 20 and name == "part" else True if name == "all" else None}
         for name in ("part", "all", "none") for i in range(100)
     ]  # fmt: skip
-    done = run(home, source_of(home, rows, "part", paths={"label": "correct"}), ["exact_match"])
-    made = build_page(home, done.ids)
+    completed = run(home, source_of(home, rows, "part", paths={"label": "correct"}), ["exact_match"])
+    made = build_page(home, completed.ids)
     scores = [float(i % 4 > 0) for i in range(100)]
     expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
     [(field, name, as_scored, by_people, *others)] = made.corrected.rows
@@ -232,15 +232,15 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     assert "Estimated means of the human labels" in html and 'aria-label="Agreement with human labels"' not in html
     # A calibration of the same report says the same, once.
     store_calibration(home, calibrate(home, "exact_match.match", reports=["part"]))
-    again = build_page(home, done.ids)
+    again = build_page(home, completed.ids)
     assert again.corrected.rows == made.corrected.rows
 
 
 def judged_run(home, rows, metrics=("meaning_match",), brain=wordy, **how):
     """A run whose judge is `brain`, and the answers on its page."""
     with JudgeServer(brain) as server:
-        done = run(home, rows, metrics, options=judged(server.url, **how))
-    return done, build_page(home, done.ids).samples.answers[0]
+        completed = run(home, rows, metrics, options=judged(server.url, **how))
+    return completed, build_page(home, completed.ids).samples.answers[0]
 
 
 def test_facts_and_reasons_of_a_judge_are_evidence(home):
@@ -262,9 +262,9 @@ def test_what_answers_rest_on_is_shown(home, monkeypatch):
         {**norway, "id": "b", "answer": "It is Bergen.", "contexts": passages},
         {**norway, "id": "c", "answer": "It is Oslo."},
     ]
-    done, answers = judged_run(home, asked)
+    completed, answers = judged_run(home, asked)
     assert answers.reasons["meaning_match"] == {0: "I say match.", 1: "I say match."}
     assert answers.contexts == {0: passages}
     monkeypatch.setattr("answerkey.tasks.publish.page.samples.MOST_CONTEXT_CHARS", 300)
-    [answers] = build_page(home, done.ids).samples.answers
+    [answers] = build_page(home, completed.ids).samples.answers
     assert answers.contexts[0][1] == passages[1][:200] + " …"

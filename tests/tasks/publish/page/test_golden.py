@@ -48,10 +48,10 @@ def test_an_answer_that_got_worse_stands_in_the_comment_and_in_the_page_without_
 
 
 def test_a_page_is_json_with_every_value_in_its_place():
-    found = json.loads(as_json(replace(page(3), gates=(VERDICT,))))
-    assert found["gates"][0]["verdict"]["rules"][0]["sentence"] == "It lost 0.1."
-    assert found["samples"]["answers"][1]["values"]["rouge_l.recall"] == [1.0, 0.5, None]
-    assert found["samples"]["answers"][1]["unscored"]["rouge_l"]["2"] == ["failed", "why 0"]
+    content = json.loads(as_json(replace(page(3), gates=(VERDICT,))))
+    assert content["gates"][0]["verdict"]["rules"][0]["sentence"] == "It lost 0.1."
+    assert content["samples"]["answers"][1]["values"]["rouge_l.recall"] == [1.0, 0.5, None]
+    assert content["samples"]["answers"][1]["unscored"]["rouge_l"]["2"] == ["failed", "why 0"]
     with pytest.raises(ValueError, match="not JSON compliant"):
         as_json(field_comparison(difference=math.nan))
     with pytest.raises(TypeError, match="set is not JSON"):

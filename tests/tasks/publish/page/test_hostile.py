@@ -85,9 +85,9 @@ def test_text_from_data_is_shown_as_it_is_but_for_characters_that_steer_text(hos
 
 def test_the_data_of_the_table_come_back_unchanged(hostile):
     [text] = re.findall(r'<script type="application/json" id="data-json">(.*?)</script>', hostile, re.DOTALL)
-    found = json.loads(text)
-    assert found["samples"]["questions"][1] == f"question 1 {' '.join(HOSTILE)}"
-    assert (found["old"], found["new"], found["primary"]) == (0, 1, FIELDS[0])
+    content = json.loads(text)
+    assert content["samples"]["questions"][1] == f"question 1 {' '.join(HOSTILE)}"
+    assert (content["old"], content["new"], content["primary"]) == (0, 1, FIELDS[0])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

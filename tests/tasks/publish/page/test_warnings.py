@@ -32,27 +32,27 @@ def test_signatures_that_differ_are_named_with_their_releases():
 
 
 def test_another_version_of_the_data_set_is_serious():
-    [found] = warnings([release("a"), release("b", dataset_version="ffff")], (), (), 0)
-    assert found.serious and found.details == ("0123456789ab: a", "ffff: b")
+    [warning] = warnings([release("a"), release("b", dataset_version="ffff")], (), (), 0)
+    assert warning.serious and warning.details == ("0123456789ab: a", "ffff: b")
 
 
 def test_partial_reports_and_unequal_coverage_come_with_counts():
     gaps = tuple(score(name, 0.5, failed=2) for name in FIELDS[:2])
     partial = replace(release("b"), report=report("b", status="PARTIAL", message="rouge_l: 2 of 10", scores=gaps))
-    found = warnings([release("a"), partial], (), (), 0)
-    assert [warning.details for warning in found] == [
+    warnings_shown = warnings([release("a"), partial], (), (), 0)
+    assert [warning.details for warning in warnings_shown] == [
         ("a: 10 of 10", "b: 8 of 10"),
         ("b: rouge_l: 2 of 10",),
     ]
-    assert "rouge_l: scored on different shares of the rows" in found[0].title
+    assert "rouge_l: scored on different shares of the rows" in warnings_shown[0].title
 
 
 def test_a_shift_of_answer_length_says_from_where_to_where():
     drift = Check("length_drift", "warning", False, 1, 1, "b is longer", "b")
     long = replace(release("b"), median_length=1234.0)
-    [found] = warnings([release("a"), long], (), (drift, drift), 0)
-    assert "(median of 20 characters in a, 1,234 in b)" in found.title
-    assert found.serious and found.details == ("b is longer",)
+    [warning] = warnings([release("a"), long], (), (drift, drift), 0)
+    assert "(median of 20 characters in a, 1,234 in b)" in warning.title
+    assert warning.serious and warning.details == ("b is longer",)
 
 
 def test_of_the_checks_only_those_that_move_a_comparison_are_warnings():
