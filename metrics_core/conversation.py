@@ -37,11 +37,26 @@ class Message(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_an_older_api(cls, message: Any) -> Any:
-        # A single call has a key of its own
-        if isinstance(message, dict) and message.get("function_call") and not message.get("tool_calls"):
+    def _of_other_apis(cls, message: Any) -> Any:
+        if not isinstance(message, dict) or message.get("tool_calls"):
+            return message
+        # An older API has a single call under a key of its own
+        if message.get("function_call"):
             return {**message, "tool_calls": [message["function_call"]]}
-        return message
+        # Anthropic's has calls and what they return among the texts
+        content = message.get("content")
+        parts: list[Any] = []
+        calls = []
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "tool_use":
+                calls.append({"name": part.get("name"), "arguments": part.get("input", "")})
+            elif kind == "tool_result":
+                returned = part.get("content") or ""
+                parts += returned if isinstance(returned, list) else [{"text": returned}]
+            else:
+                parts.append(part)
+        return {**message, "content": parts, "tool_calls": calls} if isinstance(content, list) else message
 
     @field_validator("content", mode="before")
     @classmethod
@@ -68,8 +83,8 @@ def turns(value: object) -> list[dict[str, Any]]:
 
     Args:
         value: a list of messages, or its JSON text. A message has a `role` (system, developer, user, assistant or tool)
-            and a `content`, which is a text or a list of parts with a `text`; `tool_calls` as OpenAI's API has them,
-            or with `name` and `arguments`. What else a message has is left out.
+            and a `content`, which is a text or a list of parts with a `text`; calls of tools as OpenAI's API or
+            Anthropic's has them, or with `name` and `arguments`. What else a message has is left out.
 
     Raises:
         ValueError: it is something else, or has no message; the message says which one is wrong, counted from 1.
@@ -114,6 +129,10 @@ def lines(conversation: str) -> list[str]:
     ['assistant: calls find({})']
     >>> lines('[{"role": "assistant", "function_call": {"name": "find", "arguments": "{}"}}]')
     ['assistant: calls find({})']
+    >>> used = '{"type": "tool_use", "name": "find", "input": {"id": 7}}'
+    >>> returned = '{"type": "tool_result", "content": [{"type": "text", "text": "Ada"}]}'
+    >>> lines(f'[{{"role": "assistant", "content": [{used}]}}, {{"role": "user", "content": [{returned}]}}]')
+    ['assistant: calls find({"id": 7})', 'user: Ada']
     """
     conversation_lines = []
     for message in turns(conversation):

@@ -34,6 +34,7 @@ from answerkey.metrics_core.offline_judge.stance import (
     shelled,
 )
 from answerkey.metrics_core.offline_judge.vocabulary import (
+    ALIASES,
     ALTERNATIVE_WORDS,
     AUXILIARIES,
     FUNCTION_WORDS,
@@ -174,6 +175,16 @@ def other_date(case: Case) -> bool:
 _BESIDE_A_DATE = re.compile(r"^(?:\w+ ){0,2}(?:before|after) (?=(?:\w+ )?\d)")
 
 
+_DAYS: dict[str, str] = {}
+"""The days of the week by their short names."""
+for _names in ALIASES:
+    if _days := [name for name in _names if name.endswith("day")]:
+        _DAYS |= dict.fromkeys(_names, _days[0])
+_FROM_DAY_TO_DAY = re.compile(
+    r"\b(?:mon|tue|wed|thu|fri|sat|sun)\w*\.? ?(?:-|–|to|through|until) ?(?:mon|tue|wed|thu|fri|sat|sun)"
+)
+
+
 def same_time(case: Case) -> bool:
     """Both name one time of day, or the same ones in the same order.
 
@@ -186,7 +197,13 @@ def same_time(case: Case) -> bool:
         return False
     if not all(expected_time & time for expected_time, time in zip(expected, stated, strict=True)):
         return False
-    return SHELL_WORDS.issuperset(read(without_times(case.reference.normal)).said)
+    sides = []
+    for text in (case.reference, case.head):
+        beside = read(without_times(text.normal))
+        names = {_DAYS.get(stem, stem) for stem in beside.said} - case.question.stem_set - SHELL_WORDS
+        sides.append((names, bool(_FROM_DAY_TO_DAY.search(text.normal))))
+    # The reference may have nothing else, or both have the same days and words
+    return not sides[0][0] or sides[0] == sides[1]
 
 
 def other_time(case: Case) -> bool:

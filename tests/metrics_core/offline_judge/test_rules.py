@@ -71,6 +71,7 @@ DECIDED = [
     ("same_reply", "Is it allowed?", "It is forbidden", "No"),
     ("opposite", "Is it possible?", "It's impossible", "Yes"),
     ("same_text", "Which version?", "1.2.3", "v1.2.3"),
+    ("same_number", "When is it open?", "Open Mon-Fri 9am to 5pm", "Monday to Friday 9:00-17:00"),
     ("other_number", "How much?", "2", "1/2"),
     ("other_number", "What is the ratio?", "3", "3:1"),
     ("other_order", "What is the ratio?", "1:3", "3:1"),
