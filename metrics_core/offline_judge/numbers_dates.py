@@ -452,7 +452,7 @@ def times(normal: str) -> list[frozenset[int]]:
     [[840], [990], [300, 1020]]
     """
     readings: list[frozenset[int]] = []
-    for time in _TIME.finditer(_FROM_TO.sub(" to ", normal)):
+    for time in _TIME.finditer(_FROM_TO.sub(" to ", normal) if "m" in normal or ":" in normal else normal):
         hour = int(time["hour"])
         minute = int(time["minute"] or 0)
         half = time["half"]

@@ -221,9 +221,13 @@ def other_time(case: Case) -> bool:
 
 def _same_amounts(case: Case) -> bool:
     """Whether both name the same amounts beside the same words, in one of the readings of "2k" or "1.000 €"."""
+    if _equal_amounts(case):
+        return True
     references = dict.fromkeys((case.reference, case.reference.in_thousands))
     heads = dict.fromkeys((case.head, case.head.in_thousands))
-    return any(_equal_amounts(replace(case, reference=ref, head=head)) for ref, head in product(references, heads))
+    return len(references) + len(heads) > 2 and any(
+        _equal_amounts(replace(case, reference=ref, head=head)) for ref, head in product(references, heads)
+    )
 
 
 def _equal_amounts(case: Case) -> bool:
@@ -650,10 +654,12 @@ def _contact_ratio(case: Case) -> float | None:
 
     A number with the code of its country is the same as without: "+49 30 1234567" and "030 1234567".
     """
-    stated = _contacts(case.answer)
-    if not stated or case.reference.dates or not _CONTACT.fullmatch(case.reference.raw.casefold().strip(" .")):
+    if case.reference.dates or not _CONTACT.fullmatch(case.reference.raw.casefold().strip(" .")):
         return None
     [expected] = _contacts(case.reference)
+    stated = _contacts(case.answer)
+    if not stated:
+        return None
     n_same = 0
     for contact in stated:
         short, long = sorted((contact, expected), key=len)
