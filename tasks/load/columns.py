@@ -763,6 +763,8 @@ def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
     Raises:
         ValueError: it is not a list of texts.
     """
+    if key not in columns.paths:
+        return ()
     spelled_as = columns.references_as if key in _LISTS else "list"
     texts = []
     paths = columns.paths_of(key)

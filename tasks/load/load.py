@@ -623,10 +623,10 @@ class Stager:
         incorrect = reference.incorrect_references
         key = sample_key(question, answer, reference.references, reference.facts, context, incorrect, texts)
         return {
-            **reference._asdict(),
             "row": raw.row,
             "file": raw.file,
             "file_row": raw.file_row,
+            "sample_id": reference.sample_id,
             "release": f"{release} {record['response_filter']}" if self.by_filter else release,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
@@ -635,9 +635,13 @@ class Stager:
             "missing_because": missing,
             "finish_reason": text_at(record, paths, "finish_reason"),
             "repeat": repeat_of(text_at(record, paths, "repeat")),
+            "references": reference.references,
+            "facts": reference.facts,
             "context": context,
+            "incorrect_references": incorrect,
             "columns": [*texts.items()] or None,
             "given": sorted(given_scores.items()) or None,
+            "cluster": reference.cluster,
             "label": text_at(record, paths, "label"),
             "correct": None,
             "slices": slices,

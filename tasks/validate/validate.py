@@ -136,22 +136,32 @@ def validate(
         broken = list(map(_Broken, rules, breaking(db, "frame", rules, home)))
         own_breaches, own_checks = _check_own_suite(suite, db, _batch_rows(staged)) if suite else ([], [])
         broken += own_breaches
-        in_quarantine, row_checks = _row_checks(db, broken, n_read)
+        row_checks = _row_checks(db, broken, n_read)
         releases = db.execute(_SQL["releases"]).to_arrow_table().to_pylist()
         failing = [set(positions) for positions in breaking(db, "releases", RELEASE_RULES, home)]
         release_checks = [*_release_checks(releases, failing)]
 
         # Where the rows go
+        quarantining = {breach.rule.name: breach.rule.breaks for breach in broken if breach.rule.reason}
+        has_refused = any(breach.positions for breach in broken if breach.rule.reason)
         with parquet_writer(quarantine, quarantine_schema()) as out:
-            unread = _copy_rejects(rejects, db, out) if rejects else []
+            for batch in _batches(rejects) if rejects else ():
+                out.write_batch(batch.select(out.schema.names))
             [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
             is_staged = pq.read_schema(staged).equals(staged_schema())
-            if in_quarantine or labelled or not is_staged:
+            if has_refused or labelled or not is_staged:
                 with parquet_writer(accepted, staged_schema()) as good:
                     _split(staged, db, [breach.rule for breach in broken], good, out)
             else:
                 accepted = staged
-        groups = [*unread, *in_quarantine]
+
+        # What is in quarantine under each rule
+        groups = []
+        parameters = {"quarantine": one_file(quarantine), "rules": list(quarantining)}
+        for rule, count, rows, reason in db.execute(_SQL["in_quarantine"], parameters).fetchall():
+            why = quarantining.get(rule) or textwrap.shorten(reason, _WHY_CHARS, placeholder="...")
+            groups.append(Group(rule, count, rows, why))
+        unread = [group for group in groups if group.rule not in quarantining]
         if groups:
             # Releases of which every row is in quarantine will have no report
             files = {"quarantine": one_file(quarantine), "accepted": one_file(accepted)}
@@ -246,10 +256,8 @@ def _check_own_suite(suite: Suite, db: duckdb.DuckDBPyConnection, n_rows: int) -
     return breaches, checks
 
 
-def _row_checks(
-    db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken], n_rows: int
-) -> tuple[list[Group], list[Check]]:
-    """Return the rows in quarantine by the first rule that each breaks, and the checks of all rules for rows.
+def _row_checks(db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken], n_rows: int) -> list[Check]:
+    """Return the checks of all rules for rows.
 
     Leaves the table `refused` in the session, for `_split`.
     """
@@ -266,13 +274,12 @@ def _row_checks(
     db.register("broken", pa.table(columns))
     db.execute(_SQL["refused"])
 
-    # What becomes of them, by rule
+    # How many there are, and where
     counted = {number: counts for number, *counts in db.execute(_SQL["broken"]).fetchall()}
-    groups = []
     checks = []
     for number, breach in enumerate(broken):
         rule = breach.rule
-        n_broken, locations, n_quarantined, quarantined_locations = counted.get(number, (0, [], 0, []))
+        n_broken, locations = counted.get(number, (0, []))
         message = rule.holds
         breaks = rule.breaks
         if n_broken and rule.texts:
@@ -287,11 +294,9 @@ def _row_checks(
             message = f"{_count(n_broken, 'row')} {breaks} ({_row_numbers(locations, n_broken)})"
         if n_broken and breach.tolerated:
             message += ", which is no more than the expectation allows"
-        if n_quarantined:
-            groups.append(Group(rule.name, n_quarantined, quarantined_locations, breaks))
         success = breach.tolerated or n_broken == 0
         checks.append(Check(rule.name, rule.severity, success, n_rows, n_broken, message))
-    return groups, checks
+    return checks
 
 
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allowed: float) -> list[Check]:
@@ -398,16 +403,6 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
 
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         yield from file.iter_batches(batch_size=_batch_rows(path), use_threads=False)
-
-
-def _copy_rejects(rejects: str, db: duckdb.DuckDBPyConnection, out: pq.ParquetWriter) -> list[Group]:
-    """Copy the rows that the reader could not read, under the rule that it named."""
-    for batch in _batches(rejects):
-        out.write_batch(batch.select(out.schema.names))
-    return [
-        Group(rule, count, rows or [], textwrap.shorten(reason, _WHY_CHARS, placeholder="..."))
-        for rule, count, rows, reason in db.execute(_SQL["unread"], {"rejects": one_file(rejects)}).fetchall()
-    ]
 
 
 def _split(

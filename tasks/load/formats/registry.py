@@ -479,8 +479,23 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
         raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
     if fitting:
         return fitting[0]
-    # Columns whose cells are all JSON or chats are read as what these hold
-    readers = dict(_columns_of_json(records))
+    # Columns whose cells are all chats, or texts in the quotes of JSON, are read as what these hold; a single cell may
+    # be a quotation
+    chats: dict[str, Callable[[Any], Any]] = dict.fromkeys(usual_names("question"), question_in)
+    chats |= dict.fromkeys(usual_names("answer"), lambda cell: answer_in(decoded(cell)))
+    readers: dict[str, Callable[[Any], Any]] = {}
+    for name in records[0]:
+        if promptfoo.EXPECTED.fullmatch(name):
+            readers[name] = promptfoo.expected_in
+            continue
+        cells = [record[name] for record in records if record.get(name) not in (None, "")]
+        payloads = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
+        are_chats = [is_chat(payload) or (has(payload, "messages") and len(payload) == 1) for payload in payloads]
+        if name in chats and are_chats and all(are_chats):
+            readers[name] = chats[name]
+        quoted = [cell for cell in cells if isinstance(cell, str) and cell[:1] == '"' and decoded(cell) != cell]
+        if len(cells) > 1 and quoted == cells:
+            readers[name] = decoded
     if not readers:
         return AS_IT_STANDS
 
@@ -488,24 +503,6 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: 
         yield {**record, **{name: read_cell(record[name]) for name, read_cell in readers.items() if name in record}}
 
     return Reading(PLAIN, read_columns)
-
-
-def _columns_of_json(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Yield the columns whose cells are all chats, or texts in the quotes of JSON; a single cell may be a quotation."""
-    chats: dict[str, Callable[[Any], Any]] = dict.fromkeys(usual_names("question"), question_in)
-    chats |= dict.fromkeys(usual_names("answer"), lambda cell: answer_in(decoded(cell)))
-    for name in records[0]:
-        if promptfoo.EXPECTED.fullmatch(name):
-            yield name, promptfoo.expected_in
-            continue
-        cells = [record[name] for record in records if record.get(name) not in (None, "")]
-        contents = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
-        are_chats = [is_chat(content) or (has(content, "messages") and len(content) == 1) for content in contents]
-        if name in chats and are_chats and all(are_chats):
-            yield name, chats[name]
-        quoted = [cell for cell in cells if isinstance(cell, str) and cell[:1] == '"' and decoded(cell) != cell]
-        if len(cells) > 1 and quoted == cells:
-            yield name, decoded
 
 
 def _reading(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Reading | None:
