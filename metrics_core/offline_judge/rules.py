@@ -525,8 +525,8 @@ def _by_or_to(case: Case) -> bool:
     """Whether one says by how much something changes, and the other one to how much."""
     preceding = set()
     for text in (case.reference, case.head):
-        first = text.counted.numbers[0].start
-        preceding |= {token for token in text.counted.tokens[max(0, first - 1) : first] if token in _CHANGES}
+        for number in text.counted.numbers[:1]:
+            preceding |= _CHANGES.intersection(text.counted.tokens[max(0, number.start - 1) : number.start])
     return preceding in _BY_AND_TO
 
 

@@ -27,7 +27,7 @@ from answerkey.tasks.load.load import Source, dataset_name
 from answerkey.tasks.load.plain import Record
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import URL, without_secrets
-from answerkey.tasks.load.sources import DUCKDB_TABLE, read
+from answerkey.tasks.load.sources import DUCKDB_TABLE, SHEET, read
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.warehouse.home import Home
 
@@ -101,7 +101,7 @@ def find_questions(
     Raises:
         UserError: there is neither, or no usable name.
     """
-    if URL.match(dataset) or DUCKDB_TABLE.match(dataset) or Path(dataset).is_file():
+    if any(kind.match(dataset) for kind in (URL, DUCKDB_TABLE, SHEET)) or Path(dataset).is_file():
         dataset_of_file = dataset_name(Source(dataset, dataset=name))
         return QuestionSet(dataset_of_file, dataset, dataset, dict(paths or {}), tuple(slices))
     # A data set of the warehouse, whose columns and slices are known
