@@ -214,6 +214,10 @@ SMALLEST = 1e-9
 def parse_rule(text: object) -> PolicyRule:
     """Parse a rule.
 
+    >>> rule = parse_rule("level meaning_match.match >= 0.8")
+    >>> rule.kind, rule.field, rule.floor
+    ('level', 'meaning_match.match', 0.8)
+
     Raises:
         ValueError: it is not understood, or always holds; the message says what to write.
     """
@@ -299,6 +303,10 @@ def range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
 
 
 def quoted(value: object) -> str:
-    """Quote a value, cut to 80 characters."""
+    """Quote a value, cut to 80 characters.
+
+    >>> quoted("margin"), len(quoted("m" * 100))
+    ("'margin'", 82)
+    """
     text = str(value)
     return repr(text if len(text) <= 80 else f"{text[:77]}...")

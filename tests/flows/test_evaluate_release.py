@@ -138,7 +138,7 @@ def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tm
     assert "PARTIAL" in result.stdout
     failed = query(home, "SELECT DISTINCT status, \"value\", reason FROM scores WHERE metric = 'contains'")
     assert [(status, value) for status, value, _ in failed] == [("failed", None)]
-    assert failed[0][2].startswith("task: IsADirectoryError")
+    assert failed[0][2].startswith("task_failed: IsADirectoryError")
     [bounds] = query(
         home,
         "SELECT DISTINCT n_total, n_scored, n_failed, coverage, mean, bound_low, bound_high FROM report_scores "

@@ -116,7 +116,6 @@ WITHOUT_EXAMPLE = {
     # Theirs would need files, a network, or seconds
     "embeddings": {"api.ApiEncoder", "models.MultilingualEncoder", "models.TransformerEncoder"},
     # Those of a whole policy show them
-    "decide": {"policy.parse_rule", "policy.quoted"},
     # A rule has its examples in the table of its test
     "offline_judge": {f"rules.{rule}" for rule in get_args(RuleId)},
 }

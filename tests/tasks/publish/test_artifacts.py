@@ -125,6 +125,6 @@ def test_events_announce_verdicts_and_partial_reports(home, monkeypatch):
         ),
         (
             "answerkey.run.incomplete", "answerkey.release.d.b",
-            about | {"status": "PARTIAL", "message": "exact_match: 4 of 4 not scored: 4 task"},
+            about | {"status": "PARTIAL", "message": "exact_match: 4 of 4 not scored: 4 task_failed"},
         ),
     ]  # fmt: skip

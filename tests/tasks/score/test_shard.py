@@ -99,7 +99,7 @@ def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(home):
     assert file != todo.part and Path(file).parent == Path(todo.part).parent
     rows = rows_of(f"{todo.home}/{file}")
     assert [(row["status"], row["reason"], row["attempts"], row["values"], row["details"]) for row in rows] == [
-        ("failed", "task: TimeoutError: no answer", 1, [], None)
+        ("failed", "task_failed: TimeoutError: no answer", 1, [], None)
     ] * 5
     good = rows_of(f"{todo.home}/{score_shard(todo)}")
     assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
