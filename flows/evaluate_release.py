@@ -1,4 +1,4 @@
-"""The main flow: answers go into DuckDB, are validated, are scored by one task a metric, and become versioned reports.
+"""The main flow: answers go into DuckDB, are validated, are scored by parallel tasks, and become versioned reports.
 
     python flows/evaluate_release.py examples/museum.csv
 
