@@ -17,7 +17,7 @@ RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"
 Drawing = Literal["random", "chosen"]
 """The selection of samples with human labels."""
 Baseline = Literal["anchor", "last shipped"]
-"""What new releases are held against: always the same release, or the last one that passed."""
+"""What new releases are compared with: always the same release, or the last one that passed."""
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
 """Rules with an interval of scores or labels."""
 
