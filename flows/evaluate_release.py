@@ -1,6 +1,6 @@
-"""The main flow: answers go into DuckDB, are validated, are scored by one task a metric, and become versioned reports.
+"""The main flow: answers go into DuckDB, are validated, are scored by parallel tasks, and become versioned reports.
 
-    python flows/evaluate_release.py examples/helpdesk/v1.csv
+    python flows/evaluate_release.py examples/museum.csv
 
 load -> validate -> plan -> check judges -> score -> commit -> aggregate -> compare -> gate -> publish
 """

@@ -154,7 +154,7 @@ def entry_point_metrics() -> Mapping[str, EntryPoint]:
 
 
 def _created(entry: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:
-    """The metric of a spec, a class or a function, with those of the shared `options` that it has, added to `used`."""
+    """Create the metric of a spec, a class or a function, with the `options` that it has, and add them to `used`."""
     alias = ""
     spec_options: dict[str, object] = {}
     if isinstance(entry, str):

@@ -118,7 +118,7 @@ def test_a_lexical_metric(copy, listed):
 
 
 SOURCE = """
-def _read_yaml(file: Path, _work: Path) -> Iterator[Raw]:
+def _read_yaml(file: Path, _work: Path, _notes: list[str]) -> Iterator[Raw]:
     import yaml
 
     for row, record in enumerate(yaml.safe_load(file.read_text(encoding="utf-8")), start=1):
@@ -133,7 +133,7 @@ def test_a_data_source(copy, listed):
     copy.change(
         "tasks/load/sources.py",
         ("\n_READERS:", SOURCE),
-        ("    **dict.fromkeys(CSV, read_csv),\n", '    **dict.fromkeys(CSV, read_csv),\n    ".yaml": _read_yaml,\n'),
+        ('    ".json": ', '    ".yaml": _read_yaml,\n    ".json": '),
     )
     (copy.folder / "a.yaml").write_text("- {id: 1, answer: Paris, reference: Paris}\n", encoding="utf-8")
     code = (

@@ -17,7 +17,7 @@ RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"
 Drawing = Literal["random", "chosen"]
 """The selection of samples with human labels."""
 Baseline = Literal["anchor", "last shipped"]
-"""What new releases are held against: always the same release, or the last one that passed."""
+"""What new releases are compared with: always the same release, or the last one that passed."""
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
 """Rules with an interval of scores or labels."""
 
@@ -208,7 +208,7 @@ _MIN_FLOORS: Mapping[RuleKind, tuple[float, str]] = {
 _LARGEST_LOSS = 0.5
 """The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
 SMALLEST = 1e-9
-"""The least difference that a limit can make. No number of rows tells one that is smaller from 0."""
+"""The smallest limit other than 0. No number of rows could tell a smaller one from 0."""
 
 
 def parse_rule(text: object) -> PolicyRule:
@@ -245,7 +245,7 @@ def parse_rule(text: object) -> PolicyRule:
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
         raise ValueError(f"{quoted(number)} is not a number{span}; write a share as 0.95, not as 95%")
     if 0 < abs(floor) < SMALLEST:
-        raise ValueError(f"{quoted(number)} is not told from 0; write 0, or a number that is larger")
+        raise ValueError(f"{quoted(number)} cannot be told from 0; write 0 or a larger number")
     # What the kind does not take, or what would hold for every release
     if sign == "<=" and kind not in ("difference", "level"):
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")

@@ -31,7 +31,7 @@ FIELDS = (
     Field("bleu_score", "sentence BLEU, the best single reference"),
 )
 NAMES = tuple(field.name for field in FIELDS)
-PARTITIONS = {
+SINGLE_METRIC_FIELDS = {
     "rouge_l_precision": "rouge_l.precision",
     "rouge_l_recall": "rouge_l.recall",
     "rouge_l_f1": "rouge_l.f1",
@@ -59,8 +59,8 @@ class AnswerCorrectness(LexicalMetric):
     name = "answer_correctness"
     summary = "ROUGE-L, token overlap and BLEU together, each the best over the references"
     fields = FIELDS
-    # According to the document behind this metric, the recalls agree best with people, token overlap first. The other
-    # fields fall as answers get longer, right or wrong.
+    # The recalls agree best with people (docs/choose_metrics.md). The other fields fall as answers get longer, right or
+    # wrong.
     headline = "token_overlap_recall"
 
     profile: continuous_eval.Profile | None = option(

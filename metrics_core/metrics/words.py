@@ -206,7 +206,7 @@ def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:
     >>> words_in_order(["a", "b", "c"], ["c", "a", "b"])
     2
     """
-    # Help pages import this module for its options.
+    # Imported late, because help pages load this module only for the options of its metrics
     from rapidfuzz.distance import LCSseq
 
     return LCSseq.similarity(without_korean_particles(answer, reference), without_korean_particles(reference, answer))

@@ -51,7 +51,7 @@ FROM_THE_DATA = frozenset((LABEL, GIVEN, *USAGE_METRICS, *(name.replace("-", "_"
 """Names of metrics that come with the answers."""
 
 _SELECTION_LEVEL = 0.995
-"""The level at which labelled and unlabelled samples must differ: two tests, and few false alarms."""
+"""The confidence level of the two tests whether labelled samples are like the others: high, for few false alarms."""
 
 
 def read_policy(policy: str) -> Policy:
@@ -92,11 +92,11 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
 
 
 def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
-    """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
+    """Check, before anything is scored, that a run with these metrics will have every field of the policy.
 
     Raises:
-        UserError: it names a field that the run will not have. Labels and the scores of other tools are in the data,
-            so nothing is said of theirs.
+        UserError: it names a field that the run will not have. Labels and the scores of other tools come with the
+            data, which is not loaded yet, so their fields are not checked.
     """
     fields: list[str] = []
     for metric in metrics:
@@ -120,8 +120,8 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> R
             policy; `dataset`: where a release has reports on several.
 
     Raises:
-        UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
-            is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
+        UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A missing
+            baseline is not bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
     # One session, so that both decisions are about the same tables
     with home.warehouse.reading():
@@ -139,8 +139,8 @@ def _decide(home: Home, old: str, new: str, policy: Policy, *, dataset: str) -> 
     """Decide about one pair of reports; keep nothing.
 
     Raises:
-        UserError: they are one report, or about two data sets; a rule cannot be met, or not be broken; or a field is
-            misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
+        UserError: they are one report, or about two data sets; no release could meet, or break, a rule; or a field is
+            misspelled. A field that a report merely lacks makes the verdict INCOMPLETE.
     """
     if not is_known(home, old):
         new = report_named(home, new, dataset, policy.fields)
@@ -168,7 +168,7 @@ def _decide(home: Home, old: str, new: str, policy: Policy, *, dataset: str) -> 
     _check_directions(policy, lower_is_better)
     check_ranges(policy, ranges)
 
-    # Labels come with the data; a field that resembles none of the reports' is not a slip of the pen
+    # Labels come with the data; a field that resembles none of the reports' is no typing error
     reported = {*old_report.names, *new_report.names}
     for name in policy.fields:
         metric, _, field = name.partition(".")
@@ -193,7 +193,7 @@ def _decide(home: Home, old: str, new: str, policy: Policy, *, dataset: str) -> 
 
 
 def _check_directions(policy: Policy, lower_is_better: Mapping[str, bool]) -> None:
-    """Check that rules put a ceiling on that of which less is better, and a floor under all else.
+    """Check that a rule has a ceiling if less of its field is better, and otherwise a floor.
 
     Raises:
         UserError: one does not.
@@ -287,7 +287,7 @@ def _objections(
         yield from (Veto(name, reason) for reason in judge_vetoes(samples, metric))
         yield from judge_notes(samples.old, samples.new, metric)
     yield from check_earlier(samples, policy)
-    # How the labels were drawn; people may not be unable to judge more questions than may lack a number
+    # How the labels were drawn, and whether people could judge the share of them that the coverage demands
     if drawing is None:
         yield from _selection_objections(samples, policy)
     else:

@@ -35,7 +35,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 class ReleaseVerdict:
     """A verdict and the ids of the reports that it is about; `old` is the name that was asked for if there is none.
 
-    `policy` is as it was written: the rules of the verdict may be more, and the first of them one about people.
+    `policy` is as it was written: the verdict may have further rules, and its first rule may be about people instead.
     """
 
     old: str
@@ -108,14 +108,14 @@ def _promote(warehouse: duckdb.DuckDBPyConnection, gated: ReleaseVerdict) -> Non
 
 
 def anchor_of(home: Home, gated: ReleaseVerdict) -> str:
-    """Return the anchor of the gate that has decided, if it is kept, and has another baseline by now; else empty."""
+    """Return the anchor of the gate that has decided, if it is kept and has moved to another baseline; else empty."""
     gate = {"old": gated.old, "new": gated.new, "policy": json.dumps(gated.policy.as_dict())}
     rows = home.rows(_SQL["anchor"], gate)
     return str(rows[0][0]) if rows else ""
 
 
 def releases_held_against(home: Home, old: Report, new: Report) -> int:
-    """Count the releases that gates have held against the release of `old` on its data set, with this one.
+    """Count the releases that gates have compared with the release of `old` on its data set, this one included.
 
     New answers of a release count as another one. The same answers again do not.
     """
@@ -128,7 +128,7 @@ def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseV
     """Read the newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order.
 
     Raises:
-        UserError: the rules of one were changed by other means than answerkey's, to what are no rules.
+        UserError: the stored rules of one cannot be read, because something other than answerkey has changed them.
     """
     verdicts = []
     rows = home.rows(_SQL["newest"], [list(new_report_ids)] * 2)

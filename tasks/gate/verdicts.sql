@@ -5,7 +5,7 @@ SELECT now() AS created_at, $old AS old_report, $new AS new_report, $outcome AS 
        $n_releases AS n_releases, $policy AS policy, $basis AS basis, $notes AS notes
 
 -- name: newest
--- The newest verdict about each two reports of which the new one is in the list.
+-- The newest verdict on each pair of reports whose new one is in the list.
 SELECT old_report, new_report, policy, outcome, sentence, rules, n_releases, notes, basis
 FROM verdicts
 WHERE new_report IN (SELECT unnest(?))
@@ -13,7 +13,7 @@ QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_
 ORDER BY list_position(?, new_report), created_at, rowid
 
 -- name: releases_held
--- How many releases were held against one, with the one that is decided on now. New answers are another release.
+-- How many releases were compared with one, including that of this decision. New answers are another release.
 SELECT count(*) FROM (
     SELECT n.release, n.answers_version
     FROM verdicts v JOIN reports o ON o.report_id = v.old_report JOIN reports n ON n.report_id = v.new_report

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.metrics.answer_correctness import PARTITIONS, AnswerCorrectness
+from answerkey.metrics_core.metrics.answer_correctness import SINGLE_METRIC_FIELDS, AnswerCorrectness
 from answerkey.metrics_core.metrics.label import LABELLED, MOST_LABELLED
 from answerkey.tasks.reports.report import Report, Score
 
@@ -108,7 +108,7 @@ def _per_metric(reports: Sequence[Report]) -> list[str]:
 def _once(reports: Sequence[Report], names: Iterable[str]) -> list[str]:
     """`names` without those that are another one, further up, by a second name."""
     # A name and its second name, in both directions
-    twins = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTITIONS.items()}
+    twins = {f"{AnswerCorrectness.name}.{field}": name for field, name in SINGLE_METRIC_FIELDS.items()}
     twins |= {name: twin for twin, name in twins.items()}
     unique: list[str] = []
     for name in names:

@@ -25,13 +25,13 @@ log = logging.getLogger("answerkey")
 
 _one_model_at_a_time = threading.Lock()
 _LEXICAL_ROWS: Mapping[Workload, int] = {"lexical": 1, "offline": 5}
-"""For how many lexical rows one counts. Both are Python, of which two threads do not run at once. One of the offline
-judge takes longer than that, but each process reads texts again that one process reads once: 2,400 rows of two such
-metrics took 29 % more of the processors in two."""
+"""How many lexical rows a row of each workload counts as. Both workloads are Python code, which two threads cannot run
+at once. A row of the offline judge takes longer than five lexical ones, but each process has to read the texts again:
+2,400 rows of two such metrics took 29 % more processor time in two processes than in one."""
 _SPAWN_ROWS = 40_000
-"""Up to this many lexical rows a run stays in one process. With 70,000 in two, a run takes a quarter less time on an
-idle machine and no more of the processors, since both start while the answers are validated; with 30,000 it takes a
-tenth less, and a tenth more of the processors."""
+"""Up to this many lexical rows, a run stays in one process. On an idle machine, a second process saves a quarter of the
+time for 70,000 rows and costs no processor time, since both start while the answers are validated; for 30,000 rows it
+saves a tenth of the time, and costs a tenth more processor time."""
 
 
 def worth_spawning(n_rows: int) -> bool:
@@ -42,11 +42,11 @@ def worth_spawning(n_rows: int) -> bool:
 def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
     """Start the processes that will score `n_rows` by each metric, if that is worth several, and do not wait for them.
 
-    What they import, they have imported by the time that the rows are validated.
+    They import what they need while the rows are validated.
     """
     lexical = n_rows * sum(_LEXICAL_ROWS.get(metric.workload, 0) for metric in metrics)
     if worth_spawning(lexical):
-        # `spawns` looks what has become of them.
+        # A pool that could not start is found by `spawns`
         with suppress(BrokenProcessPool):
             for _ in range(min(os.cpu_count() or 1, 2 * lexical // _SPAWN_ROWS)):
                 _pool().submit(_import)
@@ -96,7 +96,7 @@ def score(shard: Shard, *, spawn: bool, stopped: Callable[[], bool] | None = Non
 
 
 def in_another_process(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do what only one thread of a process can do at once in one of as many processes as there are cores.
+    """Run Python code that keeps a core busy in a pool of as many processes as there are cores.
 
     Raises:
         BrokenProcessPool: a process was killed, or none could be started.
@@ -112,9 +112,9 @@ def in_another_process(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
 def schedule_order(shards: Sequence[Shard]) -> list[Shard]:
     """The order in which models, processes and the network are busy side by side.
 
-    One shard of an embedding model and one of a judge come first: each keeps one thread for long, and leaves the
-    rest to the processes, which begin with what takes longest. The others of both take turns afterwards, since
-    embedding hardly waits, and judging hardly does anything else.
+    One shard of an embedding model and one of a judge come first: each keeps one thread busy for a long time,
+    and leaves the rest to the processes, which begin with what takes longest. The other shards of both kinds take turns
+    afterwards, since embedding hardly waits, and judging does hardly anything else.
     """
     # What keeps the same thing busy stands together
     by_kind: dict[Workload, list[Shard]] = {"semantic": [], "judge": [], "offline": [], "lexical": []}

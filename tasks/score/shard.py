@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """`n_rows` of the rows that a metric needs, from row `first` (from 0) on, and the part that they become.
+    """A range of the rows that a metric needs: `n_rows` from row `first` on, counted from 0, which become `part`.
 
     The texts are in the file `todo`, which all metrics of a run share. `places` is the file with the places of the rows
     in it that this metric needs, in ascending order; None: it needs all of them. All three files are named as in the
@@ -61,7 +61,7 @@ class Cancelled(Exception):
 
 
 def portable(metric: Metric) -> Metric:
-    """A metric without what holds on one machine only, and without the key of its judges.
+    """A copy of a metric without what is valid on one machine only, and without the key of its judges.
 
     Where it is scored, it gets the ledger and the embeddings that this machine has for the home.
     """
@@ -80,7 +80,7 @@ def equipped(metric: Metric, embeddings: str | None, access: Mapping[str, Any]) 
 
 
 def part_schema() -> pa.Schema:
-    """Columns of a part: those of the table `measurements`, which can adopt it as it is, but for run and time."""
+    """Columns of a part: those of the table `measurements`, which can adopt it as it is, except for run and time."""
     import pyarrow as pa
 
     text = pa.string()
