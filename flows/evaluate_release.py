@@ -349,4 +349,8 @@ def _compare(
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    print(*evaluate_release(Data(answers="\n".join(sys.argv[1:]))), sep="\n")
+    try:
+        print(*evaluate_release(Data(answers="\n".join(sys.argv[1:]))), sep="\n")
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

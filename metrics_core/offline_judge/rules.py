@@ -523,7 +523,7 @@ _PAIR = re.compile(r"(?<![\w.:/-])(\d{1,3})\s?[:-]\s?(\d{1,3})(?![\w:/-]|[.,]\d)
 
 def _by_or_to(case: Case) -> bool:
     """Whether one says by how much something changes, and the other one to how much."""
-    preceding = set()
+    preceding: set[str] = set()
     for text in (case.reference, case.head):
         for number in text.counted.numbers[:1]:
             preceding |= _CHANGES.intersection(text.counted.tokens[max(0, number.start - 1) : number.start])
