@@ -45,9 +45,11 @@ class Message(BaseModel):
             return {**message, "tool_calls": [message["function_call"]]}
         # Anthropic's has calls and what they return among the texts
         content = message.get("content")
+        if not isinstance(content, list):
+            return message
         parts: list[Any] = []
         calls = []
-        for part in content if isinstance(content, list) else ():
+        for part in content:
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "tool_use":
                 calls.append({"name": part.get("name"), "arguments": part.get("input", "")})
@@ -56,7 +58,7 @@ class Message(BaseModel):
                 parts += returned if isinstance(returned, list) else [{"text": returned}]
             else:
                 parts.append(part)
-        return {**message, "content": parts, "tool_calls": calls} if isinstance(content, list) else message
+        return {**message, "content": parts, "tool_calls": calls}
 
     @field_validator("content", mode="before")
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import product
 
 from answerkey.metrics_core.offline_judge.alignment import turned_round
 from answerkey.metrics_core.offline_judge.reading import Text, lemma, read, sentences
@@ -112,9 +113,11 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
         stems = {answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS}
         added = stems - last_question.stem_set
         # "It is forbidden" is no to "Is it allowed?"
-        turned = [stem for stem in added if any(are_opposites(stem, asked) for asked in last_question.said)]
-        if stems and len(turned) == len(added) <= 1:
-            is_no = (answer.negated != last_question.negated) != bool(turned)
+        is_turned = len(added) == 1 and any(
+            are_opposites(stem, asked) for stem, asked in product(added, last_question.said)
+        )
+        if stems and (is_turned or not added):
+            is_no = (answer.negated != last_question.negated) != is_turned
             stated = -1 if is_no else 1
     return expected * stated
 

@@ -168,8 +168,8 @@ def complete(
                     f"{source}: no column {path!r} (for {role}); {hint}the columns are {', '.join(sorted(columns))}"
                 )
 
-    # The others are recognised by their names
-    # A column of questions that is blank throughout is none where another one has some: `input` beside `instruction`
+    # The others are recognised by their names. A column of questions that is blank throughout is none, as `input` is
+    # beside `instruction`
     questions = {_plain_name(name) for name in USUAL_NAMES["question"]}
     named = [name for name in columns if name in filled or _plain_name(name) not in questions]
     guessed = _recognised(paths, named, by_format)
