@@ -492,7 +492,7 @@ def is_row(cells: Sequence[Any], names: Sequence[str], file: object) -> bool:
             return False
         if {*column_names} == {*names}:
             raise UserError(f"{file}: the columns are named again, in another order; make two files of it")
-    return not all(re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells if cell)
+    return any(cell and not re.fullmatch(r"\s*:?-{2,}:?\s*", str(cell)) for cell in cells)
 
 
 def header_at(rows: Iterable[Sequence[str]]) -> int:
@@ -733,6 +733,24 @@ def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
         raise ValueError(f"{key} ({paths[key]}) {error}{hint}") from error
 
 
+def texts_of(records: Sequence[Record], paths: Mapping[Key, str], key: Key) -> list[str | None]:
+    """Return the text of a key in each record, as `text_at` does.
+
+    Raises:
+        ValueError: one is not a text.
+    """
+    path = paths.get(key)
+    if path is None:
+        return [None] * len(records)
+    texts = []
+    for record in records:
+        cell = record.get(path, _MISSING)
+        # Nearly all cells are plain texts, and there may be millions
+        is_plain = cell is None or (type(cell) is str and cell.isascii() and '"role"' not in cell)
+        texts.append(cell if is_plain else text_at(record, paths, key))
+    return texts
+
+
 _TO_THE_TEXT = ("text", "content", "message", "choices", "output", "candidates", "parts")
 """Steps that lead to the text in a reply of an API, in the order in which they are tried."""
 _OF_A_REPLY = re.compile(r"\.(?:choices|candidates|content|output)\[0\]\.")
@@ -757,29 +775,39 @@ def path_to_text(cell: object) -> str:
     return ""
 
 
-def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
-    """Return the texts of a key.
+def lists_of(records: Sequence[Record], columns: ColumnMap, key: Key) -> list[tuple[str, ...]]:
+    """Return the texts of a key in each record.
 
     Raises:
-        ValueError: it is not a list of texts.
+        ValueError: one is not a list of texts.
     """
     if key not in columns.paths:
-        return ()
+        return [()] * len(records)
     spelled_as = columns.references_as if key in _LISTS else "list"
-    texts = []
     paths = columns.paths_of(key)
-    for path in paths:
-        try:
-            texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
-        except ValueError as error:
-            # Some data sets have another kind of "context" than a list of passages
-            if key == "context" and key in columns.guessed:
-                return ()
-            raise ValueError(f"{key} ({path}) {error}") from error
     # Of several columns, most rows fill in only some, and a blank passage is none
-    if len(paths) > 1 or key == "context":
-        texts = [text for text in texts if not is_blank(text)]
-    return tuple(texts)
+    drops_blanks = len(paths) > 1 or key == "context"
+    is_split = spelled_as in _SEPARATORS
+    lists: list[tuple[str, ...]] = []
+    for record in records:
+        cell = record.get(paths[0], _MISSING)
+        # Nearly all cells are plain texts, and there may be millions
+        is_plain = type(cell) is str and cell.isascii() and not drops_blanks and not is_split
+        if is_plain and not spells_list(cell):
+            lists.append((cell,))
+            continue
+        texts = []
+        for path in paths:
+            try:
+                texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
+            except ValueError as error:
+                # Some data sets have another kind of "context" than a list of passages
+                if key == "context" and key in columns.guessed:
+                    texts = []
+                    break
+                raise ValueError(f"{key} ({path}) {error}") from error
+        lists.append(tuple(text for text in texts if not (drops_blanks and is_blank(text))))
+    return lists
 
 
 @lru_cache(maxsize=1_000)

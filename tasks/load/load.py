@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, listed
@@ -33,6 +33,7 @@ from answerkey.tasks.load.columns import (
     suggested,
     tells_questions_apart,
     text_at,
+    texts_of,
     value,
     wide_columns,
     wide_option,
@@ -44,12 +45,15 @@ from answerkey.tasks.load.plain import Record
 from answerkey.tasks.load.references import (
     Reference,
     ReferenceTable,
-    sample_fields,
+    references_of,
 )
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.rows import Raw, quarantine_schema, staged_schema
 from answerkey.tasks.load.sources import Contents, called, files_of, read, releases_of, several, stem
 from answerkey.tasks.warehouse.store import parquet_writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STAGED = "staged.parquet"
 REJECTS = "rejects.parquet"
@@ -334,9 +338,9 @@ def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
         cells = {name: str(record[name]) for name in record if tells_questions_apart(name, columns)}
         names |= dict.fromkeys(cells)
         with suppress(ValueError):
-            fields = sample_fields(record, columns)
+            [reference] = references_of([record], columns)
             release, repeat = (str(value(record, columns.paths.get(key))) for key in ("release", "repeat"))
-            question = content_hash([fields["question"], fields["references"], raw.file, release, repeat])
+            question = content_hash([reference.question, reference.references, raw.file, release, repeat])
             cells_hash = content_hash([*cells.items()])
             differ = differ or first_hashes.setdefault(question, cells_hash) != cells_hash
     return tuple(names) if differ else ()
@@ -499,45 +503,42 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
         parquet_writer(rejects, quarantine_schema()) as reject_writer,
         parquet_writer(staged, staged_schema()) as staged_writer,
     ):
-        # Of the millions of objects to come, cycles are looked for among these alone, for a third of the time
-        gc.freeze()
-        stack.callback(gc.unfreeze)
+        # The millions of objects to come make no cycles, and looking for some would take a third of the time
+        gc.disable()
+        stack.callback(gc.enable)
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
             tell(Advance("load rows", n_rows))
-            staged_rows = []
-            rejected_rows = []
-            for raw in batch:
-                try:
-                    staged_rows.append(stager.stage(raw))
-                except ValueError as error:
-                    row = {"file": raw.file, "row": raw.row if raw.file_row is None else raw.file_row}
-                    why = {"rule": "unreadable", "reason": clean(str(error)), "raw": clean(raw.content())}
-                    rejected_rows.append({**row, **why})
-            staged_writer.write_table(pa.Table.from_pylist(staged_rows, schema=staged_schema()))
-            if rejected_rows:
-                reject_writer.write_table(pa.Table.from_pylist(rejected_rows, schema=quarantine_schema()))
+            tables, rejected = stager.stage(batch)
+            for table in tables:
+                staged_writer.write_table(table)
+            if rejected:
+                reject_writer.write_table(pa.Table.from_pylist(rejected, schema=quarantine_schema()))
     return n_rows
 
 
-def _without_errors(record: Record, columns: ColumnMap) -> tuple[Record, str | None]:
-    """Return a record in which an answer or right answer is no error of a sheet (`#N/A`), and the first such error.
+def _without_errors(records: Sequence[Record], columns: ColumnMap) -> tuple[Sequence[Record], Sequence[str | None]]:
+    """Return records in which no answer or right answer is an error of a sheet (`#N/A`), and the first error of each.
 
     Such a question has no score: neither what was answered nor what is right is known. It counts nevertheless.
     """
-    errors = {}
-    for path in columns.paths_of("answer", "references"):
-        if isinstance(cell := record.get(path), UnreadableCell) and cell.error:
-            errors[path] = cell
-    if not errors:
-        return record, None
-    error_texts = {path: cell.error for path, cell in errors.items()}
-    return {**record, **error_texts, columns.paths["answer"]: None}, next(iter(errors.values())).reason
+    paths = columns.paths_of("answer", "references")
+    reasons: list[str | None] = [None] * len(records)
+    if UnreadableCell not in {type(record.get(path)) for path in paths for record in records}:
+        return records, reasons
+    sound_records = list(records)
+    for index, record in enumerate(records):
+        cells = {path: cell for path in paths if isinstance(cell := record.get(path), UnreadableCell) and cell.error}
+        if cells:
+            error_texts = {path: cell.error for path, cell in cells.items()}
+            sound_records[index] = {**record, **error_texts, columns.paths["answer"]: None}
+            reasons[index] = next(iter(cells.values())).reason
+    return sound_records, reasons
 
 
 @dataclass(slots=True)
 class Stager:
-    """Turns one raw row into one staged row."""
+    """Turns rows as they are read into staged rows, all rows that have the same columns at once."""
 
     columns: ColumnMap
     release: str
@@ -566,89 +567,140 @@ class Stager:
         """Keep the columns of the last sets of names, since the records of most sources have the same ones."""
         self._columns_in = lru_cache(_SHAPES)(lambda names: columns_in(names, self.columns))
 
-    def stage(self, raw: Raw) -> dict[str, Any]:
-        """Return the staged row.
+    def stage(self, rows: Sequence[Raw]) -> tuple[list[pa.Table], list[dict[str, Any]]]:
+        """Return rows as they are staged; and, as the quarantine keeps them, those that cannot be staged, since they
+        have no record, or a column that is not a text. Both are in the order of the rows.
+        """
+        tables = []
+        rejected = []
+        groups = [list(group) for _, group in itertools.groupby(rows, key=lambda raw: raw.record and [*raw.record])]
+        groups.reverse()
+        while groups:
+            group = groups.pop()
+            try:
+                tables.append(self._staged(group))
+            except ValueError as error:
+                if len(group) > 1:
+                    # Halving finds the row
+                    middle = len(group) // 2
+                    groups += [group[middle:], group[:middle]]
+                    continue
+                [raw] = group
+                location = {"file": raw.file, "row": raw.row if raw.file_row is None else raw.file_row}
+                why = {"rule": "unreadable", "reason": clean(str(error)), "raw": clean(raw.content())}
+                rejected.append({**location, **why})
+        return tables, rejected
+
+    def _staged(self, rows: Sequence[Raw]) -> pa.Table:
+        """Return rows that have the same columns as they are staged.
 
         Raises:
-            ValueError: the row has no record, or a column of it is not a text.
+            ValueError: a row has no record, or a column that is not a text.
         """
-        if raw.record is None:
-            raise ValueError(raw.error)
-        columns = self._columns_in(tuple(raw.record)) if self.own_columns else self.columns
+        import pyarrow as pa
+
+        if rows[0].record is None:
+            raise ValueError(rows[0].error)
+        columns = self._columns_in(tuple(rows[0].record)) if self.own_columns else self.columns
         paths = columns.paths
-        record, shown_error = _without_errors(raw.record, columns)
+        records, shown_errors = _without_errors([raw.record or {} for raw in rows], columns)
+
+        # What may be no text comes first: below, rows are counted, and each of them once
+        own_references = references_of(records, columns)
+        answers = texts_of(records, paths, "answer")
+        releases = [text and release_name(text) for text in texts_of(records, paths, "release")]
+        missing = list(shown_errors)
+        if "missing_because" in paths:
+            for index, record in enumerate(records):
+                if is_blank(answers[index]):
+                    missing[index] = text_at(record, paths, "missing_because") or missing[index]
+        missing = [None if text is None or is_blank(text) else text for text in missing]
+        column_texts = list(map(self._column_texts, records))
+        finish_reasons, repeats, labels = (
+            texts_of(records, paths, key) for key in ("finish_reason", "repeat", "label")
+        )
 
         # The question and what is right: beside the answer, or in a file of references, joined by the id
-        answered = Reference(**sample_fields(record, columns))
-        reference = answered
-        if self.find_reference is not None:
-            joined = self.find_reference(answered.sample_id, raw.file, answered.question)
-            # An id that it lacks has no references, and validation says so
-            reference = joined or answered._replace(references=(), facts=(), incorrect_references=())
-        if not reference.sample_id and "id" not in paths:
-            cells = [[name, str(record.get(name))] for name in self.id_columns]
-            reference = answered._replace(sample_id=content_hash([answered.question, answered.references, *cells]))
-        # A references file may hold references only; what was asked then stands beside the answer
-        question = answered.question if reference.question is None else reference.question
-        context = answered.context or reference.context
-
-        # The answer, the release that gave it, and why there is none
-        answer = text_at(record, paths, "answer")
-        release = text_at(record, paths, "release")
-        if release is None:
-            release = self.by_file.get(raw.file or "") or self.default_release or None
-        else:
-            release = release_name(release)
-            if release and len(self.releases) < _MOST_RELEASES:
-                self.releases.add(release)
-        release = self.release or release
-        missing = (text_at(record, paths, "missing_because") if is_blank(answer) else None) or shown_error
-        missing = None if is_blank(missing) else missing
-
-        # What comes with it: scores of other tools, slices, columns that rubrics are about
-        given_scores: dict[str, float] = {}
-        for path in columns.paths_of("scores"):
-            numbers = given_at(record, path)
-            if not numbers and isinstance(cell := value(record, path), str) and not is_blank(cell):
-                self.no_numbers.setdefault(path, cell)
-            given_scores |= numbers
+        samples = []
+        hashes = []
         slices = []
-        reference_slices = dict(reference.slices)
-        for path in self.columns.slices:
-            text = clean(as_text(value(record, path)))
-            text = reference_slices.get(path) if text is None else text
-            slices.append((path, "(none)" if text is None else text))
-        texts = self._column_texts(record)
+        for raw, record, own in zip(rows, records, own_references, strict=True):
+            sample = own
+            if self.find_reference is not None:
+                # An id that it lacks has no references, and validation says so
+                joined = self.find_reference(own.sample_id, raw.file, own.question)
+                sample = joined or own._replace(references=(), facts=(), incorrect_references=())
+            if not sample.sample_id and "id" not in paths:
+                others = [[name, str(record.get(name))] for name in self.id_columns]
+                sample = own._replace(sample_id=content_hash([own.question, own.references, *others]))
+            hashes.append(sample.hash)
+            if sample is not own:
+                # A references file may hold references only; what was asked then stands beside the answer
+                question = own.question if sample.question is None else sample.question
+                sample = sample._replace(question=question, context=own.context or sample.context)
+            samples.append(sample)
+            joined_slices = dict(sample.slices)
+            cells = [(path, joined_slices.get(path) if text is None else text) for path, text in own.slices]
+            slices.append([(path, "(none)" if text is None else text) for path, text in cells])
 
-        incorrect = reference.incorrect_references
-        key = sample_key(question, answer, reference.references, reference.facts, context, incorrect, texts)
-        return {
-            "row": raw.row,
-            "file": raw.file,
-            "file_row": raw.file_row,
-            "sample_id": reference.sample_id,
-            "release": f"{release} {record['response_filter']}" if self.by_filter else release,
-            # Only formats give it: a column of a user's own may have that name
-            "release_order": None if self.own_columns else record.get("release_order"),
-            "question": question,
-            "answer": answer,
-            "missing_because": missing,
-            "finish_reason": text_at(record, paths, "finish_reason"),
-            "repeat": repeat_of(text_at(record, paths, "repeat")),
-            "references": reference.references,
-            "facts": reference.facts,
-            "context": context,
-            "incorrect_references": incorrect,
-            "columns": [*texts.items()] or None,
-            "given": sorted(given_scores.items()) or None,
-            "cluster": reference.cluster,
-            "label": text_at(record, paths, "label"),
-            "correct": None,
-            "slices": slices,
-            # An answer that is not there is no blank one: it has no measurement, and takes none from another release
-            "sample_key": key if missing is None else content_hash([key, "missing"]),
-            "sample_hash": reference.hash,
-        }
+        # An answer that is not there is no blank one: it has no measurement, and takes none from another release
+        keys = []
+        for sample, answer, texts, because in zip(samples, answers, column_texts, missing, strict=True):
+            _, question, references, facts, _, _, context, incorrect = sample
+            key = sample_key(question, answer, references, facts, context, incorrect, texts)
+            keys.append(key if because is None else content_hash([key, "missing"]))
+        of_samples = {name: [getattr(sample, name) for sample in samples] for name in Reference._fields}
+        return pa.Table.from_pydict(
+            {
+                **of_samples,
+                "row": [raw.row for raw in rows],
+                "file": [raw.file for raw in rows],
+                "file_row": [raw.file_row for raw in rows],
+                "release": self._releases(rows, releases, records),
+                # Only formats give it: a column of a user's own may have that name
+                "release_order": [None if self.own_columns else record.get("release_order") for record in records],
+                "answer": answers,
+                "missing_because": missing,
+                "finish_reason": finish_reasons,
+                "repeat": list(map(repeat_of, repeats)),
+                "columns": [[*texts.items()] or None for texts in column_texts],
+                "given": self._given_scores(records, columns),
+                "label": labels,
+                "correct": [None] * len(rows),
+                "slices": slices,
+                "sample_key": keys,
+                "sample_hash": hashes,
+            },
+            schema=staged_schema(),
+        )
+
+    def _releases(
+        self, rows: Sequence[Raw], names: Sequence[str | None], records: Sequence[Record]
+    ) -> list[str | None]:
+        """Return the release of each row, and keep the `names` of releases that rows have."""
+        self.releases.update(list(filter(None, dict.fromkeys(names)))[: _MOST_RELEASES - len(self.releases)])
+        releases = []
+        for raw, name, record in zip(rows, names, records, strict=True):
+            unnamed = self.by_file.get(raw.file or "") or self.default_release or None
+            release = self.release or (unnamed if name is None else name)
+            releases.append(f"{release} {record['response_filter']}" if self.by_filter else release)
+        return releases
+
+    def _given_scores(self, records: Sequence[Record], columns: ColumnMap) -> list[list[tuple[str, float]] | None]:
+        """Return the scores of other tools in each record, and keep the first text of each column that is none."""
+        paths = columns.paths_of("scores")
+        if not paths:
+            return [None] * len(records)
+        scores = []
+        for record in records:
+            numbers: dict[str, float] = {}
+            for path in paths:
+                at_path = given_at(record, path)
+                if not at_path and isinstance(cell := value(record, path), str) and not is_blank(cell):
+                    self.no_numbers.setdefault(path, cell)
+                numbers |= at_path
+            scores.append(sorted(numbers.items()) or None)
+        return scores
 
     def _column_texts(self, record: Record) -> dict[str, str]:
         """Return the columns that rubrics are about, as texts.

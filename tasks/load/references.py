@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import ColumnMap, as_text, clean, text_at, texts_at, value
+from answerkey.tasks.load.columns import ColumnMap, as_text, clean, lists_of, texts_of, value
 from answerkey.tasks.load.plain import Record
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.warehouse.sql import statements
@@ -188,8 +188,8 @@ class Reference(NamedTuple):
     context: tuple[str, ...] = ()
     incorrect_references: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, raw: Raw, columns: ColumnMap, source: str) -> Reference:
+    @staticmethod
+    def of(raw: Raw, columns: ColumnMap, source: str) -> Reference:
         """The reference of one row of a references file.
 
         Raises:
@@ -198,14 +198,13 @@ class Reference(NamedTuple):
         try:
             if raw.record is None:
                 raise ValueError(raw.error)
-            fields = sample_fields(raw.record, columns)
-            slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
+            [reference] = references_of([raw.record], columns)
         except ValueError as error:
             # A data set with a hole would silently shrink every release; better to stop.
             raise UserError(f"{source}, row {raw.row}: {error}; correct or remove the row") from error
-        if not fields["sample_id"]:
+        if not reference.sample_id:
             raise UserError(f"{source}, row {raw.row}: the id is missing; give every row an id")
-        return cls(**fields, slices=slices)
+        return reference
 
     @classmethod
     def stored(cls, row: Sequence[Any]) -> Reference:
@@ -222,19 +221,28 @@ class Reference(NamedTuple):
         return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *incorrect])
 
 
-def sample_fields(record: Record, columns: ColumnMap) -> dict[str, Any]:
-    """The fields of `Reference` found in a record.
+def references_of(records: Sequence[Record], columns: ColumnMap) -> list[Reference]:
+    """The reference in each record.
 
     Raises:
         ValueError: a column is not a text, or not a list of texts.
     """
     paths = columns.paths
-    return {
-        "sample_id": text_at(record, paths, "id"),
-        "question": text_at(record, paths, "question"),
-        "references": texts_at(record, columns, "references"),
-        "facts": texts_at(record, columns, "facts"),
-        "cluster": text_at(record, paths, "cluster"),
-        "context": texts_at(record, columns, "context"),
-        "incorrect_references": texts_at(record, columns, "incorrect_references"),
+    fields = {
+        "sample_id": texts_of(records, paths, "id"),
+        "question": texts_of(records, paths, "question"),
+        "references": lists_of(records, columns, "references"),
+        "facts": lists_of(records, columns, "facts"),
+        "cluster": texts_of(records, paths, "cluster"),
+        "slices": [tuple((path, _slice_text(record, path)) for path in columns.slices) for record in records],
+        "context": lists_of(records, columns, "context"),
+        "incorrect_references": lists_of(records, columns, "incorrect_references"),
     }
+    return list(map(Reference._make, zip(*fields.values(), strict=True)))
+
+
+def _slice_text(record: Record, path: str) -> str | None:
+    try:
+        return clean(as_text(value(record, path)))
+    except ValueError as error:
+        raise ValueError(f"slice ({path}) {error}") from error

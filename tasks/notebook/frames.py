@@ -12,7 +12,7 @@ from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, truth
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, complete, release_name, repeat_of, text_at
-from answerkey.tasks.load.references import sample_fields
+from answerkey.tasks.load.references import references_of
 
 _BATCH = 5_000
 
@@ -107,7 +107,7 @@ def _sample(number: int, row: Mapping[str, Any], columns: ColumnMap, metric_colu
     Raises:
         ValueError: a cell is no text, or no label.
     """
-    fields = sample_fields(row, columns)
+    [reference] = references_of([row], columns)
     # The text of the label, which must be one of the words for yes and no
     label = text_at(row, columns.paths, "label")
     try:
@@ -115,8 +115,14 @@ def _sample(number: int, row: Mapping[str, Any], columns: ColumnMap, metric_colu
     except ValueError as error:
         raise ValueError(f"the label {error}") from error
     return Sample(
-        **{**fields, "sample_id": fields["sample_id"] or str(number)},
+        sample_id=reference.sample_id or str(number),
         answer=text_at(row, columns.paths, "answer"),
+        references=reference.references,
+        question=reference.question,
+        facts=reference.facts,
+        context=reference.context,
+        incorrect_references=reference.incorrect_references,
+        cluster=reference.cluster,
         columns={name: row.get(name) for name in metric_columns},
         label=correct,
     )

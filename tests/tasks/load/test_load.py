@@ -190,6 +190,26 @@ def test_ids_of_two_files_are_joined_as_people_spell_them(tmp_path, answers, ref
     assert [note in text for text in notes] == [True] * bool(note)
 
 
+def test_rows_that_are_refused_cost_none_of_their_neighbours_and_are_counted_nowhere(tmp_path):
+    references = jsonl(tmp_path / "r.jsonl", [{"id": f"{n}.0", "references": ["R"]} for n in range(40)])
+    answers = [{"id": n, "answer": "A", "release": "new", "lang": "en"} for n in range(40)]
+    for n in (3, 4, 39):
+        answers[n]["answer"] = ["A", "B"]
+    answers[17]["lang"] = ["en", "de"]
+    # A row with a column more stands between rows that have the same columns
+    answers[20]["label"] = "yes"
+
+    loaded = stage(tmp_path, answers, references=references, slices=("lang",))
+
+    rows = [row["row"] for row in rows_of(loaded.staged)]
+    assert rows == [n + 1 for n in range(40) if n not in (3, 4, 17, 39)]
+    answer_is_list = "answer (answer) is a list; map one item of it, such as answer[0]"
+    slice_is_list = "slice (lang) is a list; map one item of it"
+    rejects = [(4, answer_is_list), (5, answer_is_list), (18, slice_is_list), (40, answer_is_list)]
+    assert columns(rows_of(loaded.rejects), "row", "reason") == rejects
+    assert [note for note in loaded.notes if "36 ids are spelled otherwise" in note]
+
+
 def test_each_file_of_answers_may_spell_ids_in_its_way(tmp_path):
     source = jsonl(tmp_path / "r.jsonl", [{"id": "1", "question": "Q", "reference": "R"}])
     for release, name in (("v1", "1"), ("v2", "001"), ("v3", 1.0)):
