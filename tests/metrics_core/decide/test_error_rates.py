@@ -18,7 +18,7 @@ EXACT = (
     "gate, 0/1 rows: 30, .1, broken only",
     "power, 0/1 rows: 30, .3",
 )
-REPETITIONS = 200
+REPETITIONS = 400
 
 
 def test_the_tables_of_the_document_are_those_that_were_measured():
