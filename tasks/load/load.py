@@ -468,7 +468,14 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     # Recognise the columns
     name = called(source.references)
     rows = opened(read(source.references, out, contents, source.encoding), source.references)
-    columns = complete(source.reference_paths, (), rows.records, name, converted=rows.reading.is_converted)
+    is_converted = rows.reading.is_converted
+    columns = complete(source.reference_paths, (), rows.records, name, converted=is_converted)
+    if "references" not in columns.paths and "answer" in columns.paths:
+        # A file of right answers may call them just answers
+        answers = columns.paths["answer"]
+        paths = {**source.reference_paths, "references": answers}
+        columns = complete(paths, (), rows.records, name, converted=is_converted)
+        notes.append(f"{_name(source.references)}: {answers} has the right answers")
     columns = replace(columns, slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:

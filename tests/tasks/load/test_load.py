@@ -330,6 +330,13 @@ def test_a_references_file_is_the_data_set_answered_or_not(tmp_path, questions):
     assert committed(tmp_path, ANSWERS[:1], references=other).dataset_version != one.dataset_version
 
 
+def test_a_references_file_may_call_right_answers_answers(tmp_path):
+    gold = jsonl(tmp_path / "gold.jsonl", [{"id": 1, "question": "Q", "answer": ["Paris", "Paname"]}])
+    loaded = stage(tmp_path, [{"id": 1, "answer": "Paname"}], references=gold)
+    assert columns(rows_of(loaded.staged), "answer", "references") == [("Paname", ["Paris", "Paname"])]
+    assert "gold.jsonl: answer has the right answers" in loaded.notes
+
+
 def test_a_references_file_without_questions_leaves_them_to_the_answers(tmp_path):
     references = jsonl(tmp_path / "references.jsonl", [{"id": "1", "references": ["Ada"]}])
     committed(tmp_path, [{"id": "1", "question": "Who?", "answer": "Ada"}], references=references, release="r")
