@@ -391,6 +391,11 @@ def _columns_of(
             raise UserError(f"{_name(source.answers)}: {reading.format.title} without {_MISSING_PARTS[key]}")
         used = columns.paths.values()
         names, likely = suggested(key, records, used)
+        if key == "references" and "answer" in columns.guessed:
+            # Of two columns of answers, the first has the right ones
+            mapped = {**paths, "references": columns.paths["answer"]}
+            has_other_answer = "answer" in complete(mapped, (), records, called(source.answers)).paths
+            likely = columns.paths["answer"] if has_other_answer else likely
         remedy = f"name it with --map {key}={likely}"
         if key == "references":
             remedy += " or give --references FILE"

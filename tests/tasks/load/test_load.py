@@ -88,6 +88,12 @@ NONE_FOR = "no column for {} was recognised among {}; name it with --map "
             "no column for answer was recognised among #, Question, Correct answer, v1 (prod), v2; if v1 (prod), v2 "
             "are the answers of one release each, give --wide 'v1 (prod),v2'",
         ),
+        # Two columns of answers, of which the first has the right ones
+        (
+            {"question": "q", "choices": ["A", "B"], "answer": "B", "prediction": "A"},
+            {},
+            "among question, choices, answer, prediction; name it with --map references=answer or",
+        ),
         # All rows would have the same id.
         ({"answer": "x"}, {"needs_references": False}, NONE_FOR.format("id", "answer") + "id=COLUMN"),
         (
