@@ -92,7 +92,8 @@ NONE_FOR = "no column for {} was recognised among {}; name it with --map "
         (
             {"question": "q", "choices": ["A", "B"], "answer": "B", "prediction": "A"},
             {},
-            "among question, choices, answer, prediction; name it with --map references=answer or",
+            NONE_FOR.format("references", "question, choices, answer, prediction")
+            + "references=answer or give --references FILE",
         ),
         # All rows would have the same id.
         ({"answer": "x"}, {"needs_references": False}, NONE_FOR.format("id", "answer") + "id=COLUMN"),
