@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -159,76 +157,39 @@ class Pattern(LexicalMetric):
             return Failed("pattern", f"a reference is no regular expression that can be searched for: {error}")
 
 
-_NESTED_UNDER = ("function", "function_call", "functionCall", "toolUse")
-"""Keys under which APIs put the name and the arguments of a call."""
-_NAMES = ("name", "tool_name", "tool")
-_ARGUMENTS = (
-    "arguments", "args", "input", "tool_input", "tool_args", "input_parameters", "inputParameters", "parameters",
-)  # fmt: skip
-_OF_TURNS = ("content", "parts", "messages", "data")
-"""Keys of a turn of a conversation, or of all of it, under which calls stand among texts and results."""
-
-
-class ToolCall(NamedTuple):
+class Call(NamedTuple):
     """The name of a tool, and its arguments as JSON in one spelling; None where an expected call leaves them open."""
 
     name: str
     arguments: str | None
 
-    @classmethod
-    def of(cls, value: Any) -> ToolCall:
-        """A call as an API or another tool writes it: a name, or an object with a name and arguments.
 
-        Raises:
-            ValueError: it has no name.
-        """
-        call = value if isinstance(value, dict) else {"name": value}
-        call = next((call[key] for key in _NESTED_UNDER if isinstance(call.get(key), dict)), call)
-        name = next((call[key] for key in _NAMES if call.get(key) is not None), None)
-        if not isinstance(name, str) or is_blank(name):
-            raise ValueError(f"holds a call without the name of a tool: {json.dumps(value)[:100]}")
-        arguments = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), None)
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        return cls(name, None if arguments is None else _json_in_one_spelling(text or "{}") or text)
-
-
-def tool_calls(value: Any) -> list[ToolCall]:
+def tool_calls(value: Any) -> list[Call]:
     """The calls of tools in a list of calls, in a conversation, or in the JSON text of one; none in a blank text.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is something else, or a call names no tool.
 
     >>> tool_calls([{"function": {"name": "find", "arguments": '{"id": 1.0}'}}])
-    [ToolCall(name='find', arguments='{"id": 1}')]
+    [Call(name='find', arguments='{"id": 1}')]
     """
+    from answerkey.metrics_core.conversation import ToolCall, calls_in
+
     if isinstance(value, str) and is_blank(value):
         return []
     try:
         content = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         raise ValueError("is no JSON list of calls") from None
-    return [ToolCall.of(call) for call in _calls(content)]
-
-
-def _calls(value: Any, *, in_turn: bool = False) -> Iterator[Any]:
-    """Yield what are calls in a list of calls, or in a conversation, in which other things stand beside them."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _calls(item, in_turn=in_turn)
-        return
-    is_object = isinstance(value, dict)
-    if is_object and any(isinstance(value.get(key), dict) for key in _NESTED_UNDER):
-        yield value
-    elif is_object and not value.keys().isdisjoint(("role", "tool_calls", *_OF_TURNS)):
-        # Some tools write them once more among the contents
-        calls = value.get("tool_calls") or [call for key in _OF_TURNS for call in _calls(value.get(key), in_turn=True)]
-        yield from calls
-    elif not in_turn:
-        # The other items of a response: what a tool has returned, and thoughts
-        if not (is_object and re.search("output|result|reasoning", str(value.get("type")))):
-            yield value
-    elif is_object and value.get("type") in ("tool_use", "tool_call", "function_call", "function"):
-        yield value
+    calls = []
+    for item in calls_in(content):
+        try:
+            call = ToolCall.model_validate(item)
+        except ValueError:
+            raise ValueError(f"holds a call without the name of a tool: {json.dumps(item)[:100]}") from None
+        text = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+        calls.append(Call(call.name, None if call.arguments is None else _json_in_one_spelling(text or "{}") or text))
+    return calls
 
 
 @dataclass(frozen=True)
