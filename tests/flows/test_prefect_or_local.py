@@ -52,7 +52,7 @@ def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers,
         home = tmp_path / name
         process = bare_cli(
             "evaluate", answers, "--metrics", "exact_match,contains,rouge_l", "--baseline", "old",
-            PREFECT_API_URL=address, code=0,
+            "--home", home, PREFECT_API_URL=address, code=0,
         )  # fmt: skip
         lines = [line for line in process.stderr.splitlines() if not line.startswith("data docs:")]
         said[name] = [line.replace(str(home), "HOME") for line in (*process.stdout.splitlines(), *lines)]

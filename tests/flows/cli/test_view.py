@@ -45,7 +45,7 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     for own in (site / "robots.txt", site / "faq" / "notes.html", outside):
         own.parent.mkdir(exist_ok=True)
         own.write_text("mine", encoding="utf-8")
-    assert bare_cli("view", "--to", site).returncode == 0
+    assert bare_cli("view", "--to", site, "--home", home).returncode == 0
     pages = set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines())
     assert pages == set(Site(home).names())
     # As if the home had had other pages, and somebody had written paths into the list that lead elsewhere.
@@ -57,7 +57,7 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     elsewhere = ["../kept.html", str(outside), "away/kept.html", "a\0b", ""]
     listed = [*pages, "old/deep/gone-v1.html", "faq/gone-v1.html", *elsewhere]
     (site / ".answerkey-pages").write_text("\n".join(listed), encoding="utf-8")
-    process = bare_cli("view", "--to", site)
+    process = bare_cli("view", "--to", site, "--home", home)
     assert process.stdout == f"{len(pages)} files in {site}; open {site}/index.html\n"
     there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     assert there >= pages | {"robots.txt", "faq/notes.html"}
