@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from answerkey.metrics_core.comparison import REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.decide.bounded_mean import ENOUGH
 from answerkey.metrics_core.decide.evidence import Veto
-from answerkey.metrics_core.decide.intervals import clopper_pearson, decimals
+from answerkey.metrics_core.decide.intervals import decimals
 from answerkey.metrics_core.decide.policy import ALL, Policy
 from answerkey.metrics_core.decide.verdict import PRECEDENCE
 from answerkey.metrics_core.metrics.label import LABEL
@@ -117,17 +117,13 @@ def _scale_reason(old: Report, new: Report, metric: str) -> str:
 def _fallback_reason(old: Report, new: Report, metric: str) -> str:
     """Say why the verdicts of fallback judges forbid a comparison, as part of a sentence; empty where they do not.
 
-    A fallback that gave a share more of the verdicts of one report may have moved its mean by that share, or by what is
-    known where it has judged the same answers as the named judges: the share times the most that they may differ on.
+    A fallback that gave a share more of the verdicts of one report may have moved its mean by that share.
     """
-    notes = [noted(report.manifest, "fallbacks").get(metric, {"of": 0, "by": {}, "both": {}}) for report in (old, new)]
+    notes = [noted(report.manifest, "fallbacks").get(metric, {"of": 0, "by": {}}) for report in (old, new)]
     shift = 0.0
-    for judge in sorted(notes[0]["by"].keys() | notes[1]["by"].keys()):
+    for judge in notes[0]["by"].keys() | notes[1]["by"].keys():
         shares = [note["by"].get(judge, 0) / max(note["of"], 1) for note in notes]
-        # Where more of the verdicts are the fallback's: another release has other answers, on which it may not differ
-        n_both, n_differ = notes[shares.index(max(shares))]["both"].get(judge, (0, 0))
-        interval = clopper_pearson(n_differ, n_both) if n_both else None
-        shift += abs(shares[1] - shares[0]) * (interval.high if interval else 1.0)
+        shift += abs(shares[1] - shares[0])
     if shift <= _FALLBACK_SHIFT:
         return ""
     counts = []

@@ -280,21 +280,9 @@ SELECT report_id, metric, map_from_entries(list((judge, answered) ORDER BY judge
 FROM judges GROUP BY report_id, metric ORDER BY report_id, metric
 
 -- name: fallbacks
--- How many answers were judged by a fallback (`by` its name), `of` those that have a score. `both` is added to it: by
--- fallback, how many answers of the report it and the named judges have judged, and on how many of these they differ.
+-- How many answers were judged by a fallback (`by` its name), `of` those that have a score.
 SELECT report_id, metric, {'of': count(*), 'by': histogram(detail) FILTER (detail <> '')}
 FROM details GROUP BY report_id, metric HAVING count(*) FILTER (detail <> '') > 0 ORDER BY report_id, metric
-
--- name: both_judged
--- The answers of a report that the named judges have judged and that a fallback has judged as well, in a report of its
--- own with the signature `$alone`: how many there are, and on how many the two differ.
-SELECT count(*), count(*) FILTER (named."values"[$field] IS DISTINCT FROM other."values"[$field])
-FROM (SELECT DISTINCT sample_key FROM report_answers WHERE report_id = $report_id)
-JOIN measurements named USING (sample_key) JOIN measurements other USING (sample_key)
-WHERE named.signature = $signature AND other.signature = $alone AND named.status = 'scored' AND other.status = 'scored'
-    AND len(named.requests) > 0 AND len(other.requests) > 0
-    AND json_extract_string(named.details, '$.' || $answered_by) IS NULL
-    AND json_extract_string(other.details, '$.' || $answered_by) IS NULL
 
 -- name: orders
 -- On how many pairs of answers that a judge was asked about their order decided: `consistent` pairs got one verdict in

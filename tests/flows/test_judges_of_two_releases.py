@@ -111,34 +111,6 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges
 
 
 @pytest.mark.nightly
-def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path, home):
-    named, fallback, outage = judges
-    judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
-    common = ("--dataset", "d", "--metrics", "meaning_match", *UNTESTED, *judge)
-    bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=225, n=300)), *common)
-    # The new release has 30 other answers, and the named judge is away for 9 of them.
-    new = rows("fb", right=225, n=300)
-    for row in new[:30]:
-        row["answer"] = f"{row['answer']} Yes."
-    bare_cli("evaluate", jsonl(tmp_path / "some.jsonl", new[9:]), *common, "--release", "other")
-    outage.now = True
-    bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
-    gate = ("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
-    assert "fallbacks judged 9 of 300" in words(bare_cli(*gate))
-    # The fallback alone judges all, and agrees: it moves 9 of 300 verdicts by hardly anything.
-    bare_cli("rerun", "fb", "--judge", f"openai/b@{fallback.url}", code=0)
-    bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
-    gated = bare_cli(*gate)
-    assert (gated.returncode, gated.stdout.startswith("PASS")) == (0, True), gated.stdout
-    assert (
-        "9 of 300 answers were judged by the fallback"
-        in query(tmp_path / "home", "SELECT message FROM reports WHERE release = 'fb' ORDER BY version DESC LIMIT 1")[
-            0
-        ][0]
-    )
-
-
-@pytest.mark.nightly
 def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path, home):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:
