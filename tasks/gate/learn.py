@@ -154,7 +154,7 @@ def _read_labelled(home: Home, plan: Learning, judge: JudgeOptions) -> tuple[Rub
         row = labels.get((release, sample_id, repeat))
         if row is None:
             continue
-        sample = Sample(sample_id, answer, references or (), question, context=context or (), columns=columns or {})
+        sample = Sample(sample_id, answer, references, question, context=context, columns=columns or {})
         if fits(rubric, sample) and metric.without_judge(sample) is None:
             labelled.append(LabelledSample(sample, verdicts[float(row.correct or 0)], row.cluster))
     return rubric, labelled

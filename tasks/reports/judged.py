@@ -127,11 +127,11 @@ def _judged(home: Home, sample_id: str, row: tuple[Any, ...], *, report: Report,
     sample = Sample(
         sample_id,
         answer,
-        references or (),
+        references,
         question,
-        facts=facts or (),
-        context=context or (),
-        incorrect_references=incorrect or (),
+        facts=facts,
+        context=context,
+        incorrect_references=incorrect,
         columns=dict(columns or ()),
     )
     # What the metric made of the answer

@@ -163,11 +163,11 @@ def samples_of(shard: Shard) -> Iterator[list[Sample]]:
             sample = Sample(
                 key,
                 answer,
-                references or (),
+                references,
                 question,
-                facts=facts or (),
-                context=context or (),
-                incorrect_references=incorrect or (),
+                facts=facts,
+                context=context,
+                incorrect_references=incorrect,
                 columns=dict(metric_columns or ()),
             )
             samples.append(sample)
