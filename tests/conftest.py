@@ -29,6 +29,9 @@ from tests.warm_command import WarmCommand
 ROOT = Path(__file__).resolve().parents[1]
 
 
+# The libraries leave millions of objects, in which each search for cycles takes long and finds none.
+gc.set_threshold(50_000, 20, 100)
+
 SERVERS = {"browser", "postgres_server", "s3_server", "server"}
 """Fixtures that start a program: a test that asks for one is `real`, unless it is marked `nightly`."""
 SERVERS_BY_PARAMETER = {"lake": "s3_server", "postgres": "postgres_server", "with a server": "server"}

@@ -124,7 +124,7 @@ MOST_TOKENS = {
     "right verdicts": 374_000,
     "cuts": 335_000,
     # Above the step before: what reads cells and CSV is there, and the engines that go with this step still are too.
-    "data, readers": 328_100,
+    "data, readers": 328_900,
     "data": 305_000,
     "judges": 293_000,
     "decide": 293_000,
@@ -134,7 +134,7 @@ MOST_TOKENS = {
 }
 """The steps in which the product becomes smaller, and the most tokens of code that each may leave of it."""
 DONE = "data, readers"
-MOST_TOKENS_OF_TESTS = 331_050
+MOST_TOKENS_OF_TESTS = 331_600
 MOST_WORDS_OF_SQL = 20_000
 PRODUCT = ("metrics_core", "tasks", "flows", "answerkey")
 

@@ -87,7 +87,7 @@ def _judge() -> DoctorCheck:
         preflight(options, "")
     except UserError as error:
         return DoctorCheck("judge", False, str(error))
-    text = f"{', '.join(options.labels)}: provider known, key there or none needed; not asked"
+    text = f"{', '.join(options.labels)}: provider known, key set or none needed; the judge was not called"
     return DoctorCheck("judge", True, about() if options.offline else text)
 
 
@@ -98,7 +98,13 @@ def _bucket(home: Home) -> list[DoctorCheck]:
     # The lock that keeps two runs apart
     try:
         with home.warehouse.claimed(name) as is_claimed:
-            lock = DoctorCheck("lock", is_claimed, "acquired and released" if is_claimed else "another process has it")
+            lock = DoctorCheck(
+                "lock",
+                is_claimed,
+                "acquired and released"
+                if is_claimed
+                else "another process holds it; run this again once that has ended",
+            )
     except (UserError, Unreachable) as error:
         lock = DoctorCheck("lock", False, str(error))
 
@@ -115,8 +121,8 @@ def _bucket(home: Home) -> list[DoctorCheck]:
         return [lock, DoctorCheck("files", False, str(error))]
     # Times of a bucket are whole seconds.
     difference = max(0.0, written_at - 1 - file_info.written, file_info.written - time.time())
-    files = "written, read and removed" if is_same else "what was read is not what was written"
-    clock = f"{difference:.0f} s from the bucket's" if difference else "that of the bucket"
+    files = "written, read and removed" if is_same else "read other bytes than were written; check the bucket's storage"
+    clock = f"{difference:.0f} s off the bucket's clock" if difference else "agrees with the bucket's clock"
     remedy = "" if difference < _APART_S else "; synchronise this machine's clock (NTP)"
     return [lock, DoctorCheck("files", is_same, files), DoctorCheck("clock", difference < _APART_S, clock + remedy)]
 
@@ -144,7 +150,11 @@ def _server() -> DoctorCheck:
     url = os.environ.get("PREFECT_API_URL") or str(get_current_settings().api.url)
     try:
         healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
-        text = f"{url} answers" if healthy else f"{url} answers, but is not healthy"
+        text = (
+            f"{url} answers"
+            if healthy
+            else f"{url} answers, but is not healthy; read its log, or unset PREFECT_API_URL"
+        )
     except httpx.HTTPError as error:
         healthy = False
         text = f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL"
