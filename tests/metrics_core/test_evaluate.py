@@ -153,11 +153,12 @@ def _load(size, seconds):
 _LOADED = []
 
 
-def script(folder, code, **options):
+def script(folder, code, warnings="", **options):
     """A process of this script, which is a file because a spawned process reads it again."""
     file = folder / "script.py"
     file.write_text(code)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    environment["PYTHONWARNINGS"] = warnings
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen([sys.executable, str(file)], text=True, env=environment, **pipes, **options)
 
@@ -165,7 +166,9 @@ def script(folder, code, **options):
 @pytest.mark.nightly
 @pytest.mark.parametrize("ready", [True, False])
 def test_workers_say_nothing_of_ctrl_c(ready, tmp_path):
-    started = script(tmp_path, CTRL_C.replace("READY", str(ready)), start_new_session=True)
+    code = CTRL_C.replace("READY", str(ready))
+    # Loky 3.7 may end between removing a semaphore and telling its tracker, which then warns of it: not our workers.
+    started = script(tmp_path, code, warnings="ignore::UserWarning", start_new_session=True)
     assert (*started.communicate(), started.returncode) == ("told once\nbroken\n", "", 0)
 
 
