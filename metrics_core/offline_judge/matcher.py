@@ -511,10 +511,12 @@ a user's data are. From the table "Agreement with human labels" of docs/offline_
 
 
 def about() -> str:
-    """The version of the matcher and its agreement with human labels by kind of data, in one line.
+    """The version of the matcher and its agreement with human labels on data that it has not seen, in one line.
 
-    >>> about().startswith(f"offline judge v{RULES_VERSION}, kappa with people on data that it has not seen: 0.")
+    >>> about().startswith(f"offline judge v{RULES_VERSION}, kappa with people: short answers 0.")
     True
     """
-    kinds = ", ".join(f"{low:.2f} to {high:.2f} on {kind}" for kind, (low, high) in LEFT_OUT.items())
-    return f"offline judge v{RULES_VERSION}, kappa with people on data that it has not seen: {kinds}"
+    lows, highs = zip(*(bounds for kind, bounds in LEFT_OUT.items() if kind != "short answers"), strict=True)
+    ranges = {"short answers": LEFT_OUT["short answers"], "others": (min(lows), max(highs))}
+    kinds = ", ".join(f"{kind} {low:.2f} to {high:.2f}" for kind, (low, high) in ranges.items())
+    return f"offline judge v{RULES_VERSION}, kappa with people: {kinds}"

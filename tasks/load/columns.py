@@ -233,14 +233,16 @@ def _are_texts(text: str, items: Sequence[Any]) -> bool:
     return bool(re.search("[\"']", text)) and all(item is None or isinstance(item, str | Mapping) for item in items)
 
 
-def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, converted: bool = False) -> list[str]:
-    """Say what users are to know of how columns are read.
+def notes_on(
+    columns: ColumnMap, records: Sequence[Record], option: str, converted: bool = False
+) -> tuple[list[str], list[str]]:
+    """Say how columns are read, in phrases for one line, and what else users are to know, in a line each.
 
     Args:
         option: the one that maps columns.
         converted: whether a format made the records, so that there is nothing to map.
     """
-    notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
+    notes: list[str] = []
 
     # The columns that nothing is read from, with their cells
     used = {*columns.paths_of(), *columns.slices}
@@ -284,10 +286,11 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, convert
     if converted:
         # A format may give a column by its own name beside the one that it is read as
         unnamed = [name for name in unnamed if not all(_is_in_use(record, name, columns) for record in records)]
+    phrases = [f"columns {columns.description}"] if columns.guessed else []
     if unnamed:
-        notes.append(f"not used: {listed(unnamed, _MOST_UNUSED)}")
+        phrases.append(f"not used: {listed(unnamed, _MOST_UNUSED)}")
 
-    return [*notes, *_notes_on_references(columns, records, option)]
+    return phrases, [*notes, *_notes_on_references(columns, records, option)]
 
 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:

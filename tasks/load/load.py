@@ -263,12 +263,14 @@ def _stager_of(
         notes.append(f"{name}: not read: {listed(unread, 40)}")
     # With --wide each row became a record for each release, of which one is enough here
     records = answers.records[:: len(source.wide) or 1]
-    notes += [f"{name}: {note}" for note in notes_on(columns, records, "--map", reading.is_converted)]
+    phrases, remarks = notes_on(columns, records, "--map", reading.is_converted)
 
     # The release. The column of a plain table is believed. The log of a tool names the model, which may have written
     # several files: then each file is a release
     has_release = source.release or ("release" in columns.paths and not reading.is_converted)
-    by_file = {} if has_release else _releases_by_file(source, columns, read_again(), notes)
+    by_file = {} if has_release else _releases_by_file(source, columns, read_again())
+    if by_file:
+        phrases.append(f"each file is a release: {listed(list(by_file.values()))}")
     default_release = ""
     if not (source.release or by_file or "release" in columns.paths):
         if len(several(source.answers)) > 1:
@@ -280,7 +282,8 @@ def _stager_of(
             default_release = release_name(stem(source.answers))
         except ValueError as error:
             raise UserError(f"{name}: {error}, or name it with --release") from error
-        notes.append(f"no release column and no --release: the release is called {default_release!r} after the file")
+        phrases.append(f"the release is called {default_release!r} after the file")
+    notes += [f"{name}: {line}" for line in ("; ".join(phrases), *remarks) if line]
     if source.release and "release" in columns.guessed:
         cells = [value(record, columns.paths["release"]) for record in records]
         releases = dict.fromkeys(str(cell) for cell in cells if cell)
@@ -418,7 +421,7 @@ def _columns_of(
     return columns
 
 
-def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], notes: list[str]) -> dict[str, str]:
+def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw]) -> dict[str, str]:
     """Name the release of each of several files, where no column does and two of them answer the same questions.
 
     Raises:
@@ -439,9 +442,7 @@ def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], n
     if len(questions) < 2 or len(questions[0] & questions[1]) * 2 < min(map(len, questions)):
         return {}
     if "release" not in columns.paths:
-        names = releases_of(files)
-        notes.append(f"no release column and no --release: each file is a release: {listed(list(names.values()))}")
-        return names
+        return releases_of(files)
 
     # Columns that have one value in each file, and not the same one
     distinguishing = []
@@ -487,8 +488,8 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
         if key not in columns.paths:
             names, likely = suggested(key, rows.records, columns.paths.values())
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={likely}")
-    column_notes = notes_on(columns, rows.records, "--map-references")
-    notes += [f"{_name(source.references)}: {note}" for note in column_notes]
+    phrases, remarks = notes_on(columns, rows.records, "--map-references")
+    notes += [f"{_name(source.references)}: {line}" for line in ("; ".join(phrases), *remarks) if line]
 
     # Keep one row per id
     table = ReferenceTable(out)

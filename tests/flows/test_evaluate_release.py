@@ -33,7 +33,7 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
         "--expectations", suite, page=True, code=0,
     )  # fmt: skip
     assert (home / "pages/_data-docs/validations/contract").is_dir()
-    assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
+    assert "columns id, answer=response, references=reference, release" in result.stderr
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in result.stderr
     old, new = json.loads(result.stdout)
     assert (old["report_id"], new["report_id"]) == ("faq/old/v1", "faq/new/v1")

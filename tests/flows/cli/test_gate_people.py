@@ -63,7 +63,7 @@ CASES: dict[str, tuple[int, str, str, str, str, str]] = {
     ),
     "judge in depth": (
         0, RIGHT, PLAIN, "PASS", "judge",
-        f"new may ship in place of old, every rule holds: {SAME}; a loss of 0.02 or more is ruled out. "
+        f"new may ship in place of old: {SAME}; a loss of 0.02 or more is ruled out. "
         "This rests on the judge alone; no person has checked it.",
     ),
     "judge out of depth": (

@@ -29,7 +29,7 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     process = bare_cli("gate", *files, "--margin", "0.02", "--output", str(page))
     assert process.returncode == 0
     assert process.stdout.startswith(
-        "PASS  new may ship in place of old, every rule holds: given.score went from 0.500"
+        "PASS  new may ship in place of old: given.score went from 0.500"
     )
     plot = "  ┊│         ├──────────●────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
     assert process.stdout.splitlines()[1] == plot
@@ -185,7 +185,7 @@ def test_a_file_that_is_not_there_is_named(refusal, files):
         (("400/500", "--level", "0.9"), 1, "400/500 must not ship: given.right is 0.800 (95 % interval 0.762 to 0.8"),
         (
             ("41/50", "47/50", "--margin", "0.05"), 0,
-            "47/50 may ship in place of 41/50, every rule holds: given.right went from 0.820 to 0.940 (+0.120, 95 % "
+            "47/50 may ship in place of 41/50: given.right went from 0.820 to 0.940 (+0.120, 95 % "
             "interval -0.031 to +0.272, 100 samples); a loss of 0.05 or more is ruled out.",
         ),
     ],

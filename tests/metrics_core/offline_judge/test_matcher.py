@@ -159,8 +159,7 @@ def test_signature_and_line_for_reports():
     assert matcher.signature() == f"offline@{matcher.RULES_VERSION}:{load().revision}"
     assert len(load().revision) == 6
     assert matcher.about() == (
-        f"offline judge v{matcher.RULES_VERSION}, kappa with people on data that it has not seen: "
-        "0.60 to 0.87 on short answers, 0.29 to 0.45 on claims, 0.45 to 0.58 on other languages"
+        f"offline judge v{matcher.RULES_VERSION}, kappa with people: short answers 0.60 to 0.87, others 0.29 to 0.58"
     )
 
 

@@ -60,8 +60,8 @@ def test_answers_and_references_of_two_files(tmp_path, questions):
     assert (loaded.dataset, loaded.n_rows, rows_of(loaded.rejects)) == ("questions", 4, [])
     assert columns(rows_of(loaded.references), "sample_id") == [("q1",), ("q2",)]
     assert loaded.notes == (
-        "questions.jsonl: columns recognised by name: id, question, references, facts, cluster",
-        "answers.jsonl: columns recognised by name: id, answer, references, release=model",
+        "questions.jsonl: columns id, question, references, facts, cluster",
+        "answers.jsonl: columns id, answer, references, release=model",
     )
 
 
@@ -130,7 +130,9 @@ def test_where_the_release_comes_from(tmp_path):
     assert columns(staged(tmp_path, rows, release="mine"), "release") == [("mine",), ("mine",)]
     loaded = stage(tmp_path, rows[1:], name="chatgpt-4")
     assert columns(rows_of(loaded.staged), "release") == [("chatgpt-4",)]
-    assert loaded.notes[1:] == ("no release column and no --release: the release is called 'chatgpt-4' after the file",)
+    assert loaded.notes == (
+        "chatgpt-4.jsonl: columns id, answer, references; the release is called 'chatgpt-4' after the file",
+    )
 
 
 REVIEWS = [("bad", "negative"), ("good", "positive"), ("dull", "negative"), ("fine", "positive")]
@@ -193,7 +195,7 @@ def test_ids_of_two_files_are_joined_as_people_spell_them(tmp_path, answers, ref
     rows = [{"id": name, "answer": "A"} for name in answers]
     loaded = stage(tmp_path, rows, references=source, release="one")
     assert [row["sample_id"] for row in rows_of(loaded.staged) if row["references"]] == references * joined
-    notes = [text for text in loaded.notes if "r.jsonl" in text and "recognised" not in text]
+    notes = [text for text in loaded.notes if "r.jsonl" in text and ": columns" not in text]
     assert [note in text for text in notes] == [True] * bool(note)
 
 
@@ -308,7 +310,7 @@ def test_cells_that_hold_json_are_read_where_all_of_a_column_do(tmp_path):
 
 def test_columns_are_recognised_however_they_are_written(tmp_path):
     row = {"Sample ID": 1, "QUESTION": "q", "Answer": "a", "Ground-Truth": "r", "answer": "b"}
-    recognised = "columns recognised by name: id=Sample ID, question=QUESTION, answer, references=Ground-Truth"
+    recognised = "columns id=Sample ID, question=QUESTION, answer, references=Ground-Truth"
     assert recognised in str(stage(tmp_path, [row]).notes)
 
 
@@ -583,7 +585,9 @@ def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_pat
     assert note in stage(tmp_path, rows).notes
     both = stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternative Answer"})
     assert rows_of(both.staged)[0]["references"] == ["a", "b"]
-    assert [one for one in both.notes if "not used" in one] == ["answers.jsonl: not used: is_correct"]
+    assert both.notes == (
+        "answers.jsonl: columns id, answer; not used: is_correct; the release is called 'answers' after the file",
+    )
     more = [rows[0] | {"Gold": "c"}]
     named = "--map 'references=Expected Answer' --map 'references=Alternative Answer' --map references=Gold"
     note = f"answers.jsonl: not used: Gold; if these are right answers too, give {named}"

@@ -379,7 +379,7 @@ def test_the_key_in_a_url_is_in_no_note_and_no_message(tmp_path, website):
     jsonl(folder / "twice.jsonl", [{"id": 1, "reference": text} for text in "xy"])
     secret = f"{address}/a.jsonl?sig=canary/canary"
     notes = load(Source(secret), tmp_path / "work").notes
-    assert notes[0] == "a.jsonl: columns recognised by name: id, answer, references=reference"
+    assert notes[0] == ("a.jsonl: columns id, answer, references=reference; the release is called 'a' after the file")
     said = refusal(load, Source(secret, f"{address}/twice.jsonl?sig=canary/canary"), tmp_path / "twice")
     assert said.startswith(f"{address}/twice.jsonl?…: id '1' occurs again in row 2 with different content")
     said = refusal(load, Source(secret, secret, reference_paths={"id": "no"}), tmp_path / "no")

@@ -185,7 +185,7 @@ def test_a_time_without_a_unit_is_asked_for(tmp_path):
     file = jsonl(tmp_path / "a.jsonl", [row])
     notes = load(Source(file, release="m"), tmp_path / "read").notes
     assert "a.jsonl: not used: latency, a time without a unit; call the column latency_s or latency_ms" in notes
-    assert "a.jsonl: columns recognised by name: id, answer, references, scores=latency_ms + cost_usd" in notes
+    assert "a.jsonl: columns id, answer, references, scores=latency_ms + cost_usd" in notes
     message = refusal(load, Source(file, release="m", paths={"scores": "latency"}), tmp_path / "mapped")
     assert message == f"{file}: in which unit is latency? Call the column latency_s or latency_ms"
 
