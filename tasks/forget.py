@@ -162,20 +162,17 @@ def _check_idle(warehouse: duckdb.DuckDBPyConnection, home: Home) -> None:
     on another machine nothing is known but when it began.
     """
     for run_id, started in warehouse.execute(_SQL["running"]).fetchall():
-        held = is_held(home.scratch / run_id / PROCESS)
-        if held:
-            raise UserError(f"{home}: the run {run_id} is at work; wait for its end")
-        if held is None and _may_be_at_work(home, run_id, started):
-            where = ", or was killed on another machine less than a day after its start" if home.shared else ""
+        folder = home.scratch / run_id
+        at_work = is_held(folder / PROCESS)
+        where = ""
+        if at_work is None and home.shared:
+            at_work = datetime.now(UTC) - started < _LONGEST_ELSEWHERE
+            where = ", or was killed on another machine less than a day after its start"
+        elif at_work is None and folder.is_dir():
+            newest = max(file.stat().st_mtime for file in [folder, *folder.rglob("*")])
+            at_work = time.time() - newest < _BUSY_S
+        if at_work:
             raise UserError(f"{home}: the run {run_id} is at work{where}; wait for its end")
-
-
-def _may_be_at_work(home: Home, run_id: str, started: datetime) -> bool:
-    if home.shared:
-        return datetime.now(UTC) - started < _LONGEST_ELSEWHERE
-    folder = home.scratch / run_id
-    files = [folder, *folder.rglob("*")] if folder.is_dir() else []
-    return any(time.time() - file.stat().st_mtime < _BUSY_S for file in files)
 
 
 def _counts(warehouse: duckdb.DuckDBPyConnection) -> dict[str, int]:
@@ -231,14 +228,12 @@ def _files_of(home: Home, dataset: str, release: str) -> list[str]:
 
 
 def _remove(home: Home, requests: Sequence[str], texts: Sequence[str], files: Sequence[str]) -> int:
-    """Remove files of the home and calls from the ledger; return the number of calls."""
+    """Remove files of the home, and from the ledger the calls for these requests and those that quote one of the texts.
+
+    Returns the number of calls.
+    """
     for name in files:
         home.store.remove(name)
-    return _forget_calls(home, requests, texts)
-
-
-def _forget_calls(home: Home, requests: Sequence[str], texts: Sequence[str]) -> int:
-    """Remove calls from the ledger: for these requests, and those whose reply is, or quotes, one of the texts."""
     if not ledger_exists(home.ledger):
         return 0
     heads: dict[str, list[str]] = {}

@@ -188,11 +188,9 @@ def load(source: Source, out: Path) -> Loaded:
     # What was read, and what was not
     if answers.reading.is_converted:
         format = answers.reading.format
-        n_releases = len(stager.releases)
         title = f"recognised as {format.title}"
-        if format.releases and n_releases:
-            noun = format.releases if n_releases > 1 else format.releases[:-1]
-            title += f" ({n_releases:,} {noun}: releases)"
+        if format.releases and not source.release:
+            title += f" (its {format.releases} are the releases)"
         if n_rows:
             title += f", {n_rows:,} answers"
         notes.insert(0, f"{name}: {title}")
@@ -273,15 +271,7 @@ def _stager_of(
         phrases.append(f"each file is a release: {listed(list(by_file.values()))}")
     default_release = ""
     if not (source.release or by_file or "release" in columns.paths):
-        if len(several(source.answers)) > 1:
-            raise UserError(
-                f"{name}: no column says which release answered; name it with --release, or evaluate the files of each "
-                "release on their own"
-            )
-        try:
-            default_release = release_name(stem(source.answers))
-        except ValueError as error:
-            raise UserError(f"{name}: {error}, or name it with --release") from error
+        default_release = _release_called_after(source.answers)
         phrases.append(f"the release is called {default_release!r} after the file")
     notes += [f"{name}: {line}" for line in ("; ".join(phrases), *remarks) if line]
     if source.release and "release" in columns.guessed:
@@ -298,10 +288,9 @@ def _stager_of(
         notes.append(f"{name}: the filters {listed(list(filters))} read the same outputs: each is a release")
 
     # An id is made of all that tells questions apart
-    id_columns: tuple[str, ...] = ()
-    if "id" not in columns.paths:
-        if not reading.is_converted:
-            id_columns = _columns_of_ids(columns, read_again())
+    has_id = "id" in columns.paths
+    id_columns = () if has_id or reading.is_converted else _columns_of_ids(columns, read_again())
+    if not has_id:
         hashed = " and ".join(["question", "references", *id_columns])
         notes.append(f"{name}: no id column; a hash of {hashed} serves as the id")
 
@@ -325,6 +314,23 @@ def _stager_of(
         others=source.column_paths,
         by_filter=len(filters) > 1,
     )
+
+
+def _release_called_after(answers: str) -> str:
+    """Name the release after the file, where nothing else does.
+
+    Raises:
+        UserError: there are several files, or the name of the file is none for a release.
+    """
+    if len(several(answers)) > 1:
+        raise UserError(
+            f"{_name(answers)}: no column says which release answered; name it with --release, or evaluate the files "
+            "of each release on their own"
+        )
+    try:
+        return release_name(stem(answers))
+    except ValueError as error:
+        raise UserError(f"{_name(answers)}: {error}, or name it with --release") from error
 
 
 def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
