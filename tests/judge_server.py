@@ -65,7 +65,8 @@ class JudgeServer:
         retry_after: seconds in the header of `rate_limit_after`.
         trickle_seconds: how long the answer of `trickle` takes.
         holds: asked whenever a request came or was answered; while it says yes, no answer is begun. With it a test
-            waits for what has happened instead of for some time.
+            waits for what has happened instead of for some time. To hold all but a number of answers, it goes by `begun`:
+            of many requests at once, all may be begun before the first is answered.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class JudgeServer:
         self._in_flight = self._max_in_flight = 0
         self._broken = []
         self._held = deque()
+        self.begun = 0
 
     @property
     def url(self):
@@ -223,6 +225,7 @@ class JudgeServer:
 
     def _begin_answers(self):
         while self._held and not (self.holds and self.holds(self)):
+            self.begun += 1
             self._held.popleft()()
 
     def release(self):

@@ -245,7 +245,7 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
 def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_path):
     n, at_once, answered = 24, 2, 8
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
-    with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
+    with JudgeServer(agreeable, holds=lambda server: server.begun >= answered) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
         judging |= {"concurrency": at_once, "check": "never"}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}

@@ -28,7 +28,7 @@ def prefect_server(tmp_path_factory):
 @pytest.fixture
 def judge():
     """One that answers some questions, and no more until it is released."""
-    with JudgeServer(agreeable, holds=lambda server: server.answered >= ANSWERED) as found:
+    with JudgeServer(agreeable, holds=lambda server: server.begun >= ANSWERED) as found:
         yield found
 
 

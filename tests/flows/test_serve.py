@@ -167,7 +167,7 @@ def test_what_it_ends_by_is_noted_and_raised_only_where_somebody_asks(hangup):
 def test_what_dies_is_started_again_and_a_run_goes_on_where_it_was_killed_with_everything(tmp_path):
     home = tmp_path / "home"
     rows = jsonl(tmp_path / "killed.jsonl", [{**answer(i, f"It is {i}."), "release": "r"} for i in range(6)])
-    with JudgeServer(agreeable, holds=lambda judge: judge.answered >= 2) as judge:
+    with JudgeServer(agreeable, holds=lambda judge: judge.begun >= 2) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "concurrency": 2, "check": "never"}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         with serving(home) as served:
