@@ -65,8 +65,8 @@ class JudgeServer:
         retry_after: seconds in the header of `rate_limit_after`.
         trickle_seconds: how long the answer of `trickle` takes.
         holds: asked whenever a request came or was answered; while it says yes, no answer is begun. With it a test
-            waits for what has happened instead of for some time. To hold all but a number of answers, it goes by `begun`:
-            of many requests at once, all may be begun before the first is answered.
+            waits for what has happened instead of for some time. To hold all but a number of answers it counts those
+            `begun`: of many requests at once, all may be begun before the first is answered.
     """
 
     def __init__(
