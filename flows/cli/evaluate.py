@@ -198,7 +198,8 @@ def _print_next(home: Home, reports: Sequence[Report], *, compared: bool, two_co
             commands.append((ships, pasted(home, "gate", *pair, *policy)))
     if older and compared:
         commands.append(("better or worse in each field", pasted(home, "compare", older[0], newest.report_id)))
-    commands.append(("slices and samples, as a page", pasted(home, "report", *report_ids, "--html", "report.html")))
+    else:
+        commands.append(("slices and samples as a page", pasted(home, "report", *report_ids, "--html", "report.html")))
 
     # Whatever the width: a command that is broken over lines would be several when it is pasted
     commands = [(one_line(purpose), line) for purpose, line in commands if line]

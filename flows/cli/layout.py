@@ -76,7 +76,7 @@ def show(*parts: Table | str) -> None:
                     text = Text("\n").join([text[:indent] + first_line, *indented])
                 output.print(text, soft_wrap=soft)
     if parts:
-        print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
+        print("\n".join(line.rstrip() for line in captured.get().rstrip("\n").replace(_HARD, " ").splitlines()))
 
 
 def title_line(text: str) -> str:
@@ -113,11 +113,11 @@ def _written(table: Table) -> Iterator[RichTable | str]:
         columns = zip(map(Text, shape_head), *shape_rows, strict=True)
         longest_lines = [max(map(_width, column)) for column in columns]
         widths = [min(width, least_widths.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
-        spare = console().width - (sum(widths) + _GAP * (len(widths) - 1) + 2)
+        spare = console().width - (sum(widths) + _GAP * (len(widths) - 1))
         if spare < 0:
             continue
         # The library is told each width: what it takes from columns that wrap, it cuts off
-        grid = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+        grid = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         widths = _widened(widths, longest_lines, spare)
         for name, title, width in zip(table.head, shape_head, widths, strict=True):
             is_left = title in (shape_head[0], *table.left)
@@ -128,6 +128,7 @@ def _written(table: Table) -> Iterator[RichTable | str]:
                 grid.add_section()
             grid.add_row(*row)
         yield grid
+        yield ""
         break
     else:
         yield from _lines(table, head, rows)

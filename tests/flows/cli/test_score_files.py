@@ -28,9 +28,7 @@ def test_the_only_score_decides(bare_cli, files, tmp_path):
     page = tmp_path / "page.html"
     process = bare_cli("gate", *files, "--margin", "0.02", "--output", str(page))
     assert process.returncode == 0
-    assert process.stdout.startswith(
-        "PASS  new may ship in place of old: given.score went from 0.500"
-    )
+    assert process.stdout.startswith("PASS  new may ship in place of old: given.score went from 0.500")
     plot = "  ┊│         ├──────────●────────┤   ┊ -0.020, the accepted loss   │ no difference   ● +0.300"
     assert process.stdout.splitlines()[1] == plot
     assert "basis: given scores, which were not measured here" in process.stdout
