@@ -73,11 +73,20 @@ def left_out(title: str) -> str:
 
 
 def read_lines(file: Path) -> Iterator[Raw]:
-    """The rows of JSON Lines, numbered by their lines from 1."""
+    """The rows of JSON Lines, numbered by their lines from 1; or those of a list that is named as JSON Lines.
+
+    Each line may have a comma behind its object, as in a list.
+    """
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        if lines.read(1 << 12).lstrip().startswith("["):
+            with suppress(UserError):
+                yield from list(read_json(file))
+                return
+        lines.seek(0)
         for number, line in enumerate(lines, start=1):
-            if not (text := line.strip()):
+            text = line.strip().removesuffix(",")
+            if not text:
                 continue
             try:
                 record = JSON.decode(text)
@@ -100,17 +109,22 @@ def item_row(number: int, item: Any) -> Raw:
 
 
 def read_json(file: Path) -> Iterator[Raw]:
-    """The objects of a list in a JSON file, or the one object that it consists of.
+    """The objects of a list in a JSON file, or the one object that it consists of; or those of its lines.
 
     Raises:
         UserError: it is neither, or no JSON, or an object in it has a key twice.
     """
+    text = file.read_text(encoding="utf-8-sig", errors="replace")
     try:
-        content = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
+        content = JSON.decode(text)
     except KeyTwice as error:
         raise UserError(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
+        with suppress(ValueError, RecursionError):
+            if isinstance(JSON.decode(text.lstrip().split("\n", 1)[0]), dict):
+                yield from read_lines(file)
+                return
+        raise UserError(f"{file}: not JSON ({error})") from error
     if isinstance(content, dict):
         yield Raw(1, content, document=True)
         return

@@ -539,6 +539,10 @@ def _list_in(document: Record) -> list[Any] | None:
     lists = [cell for cell in cells if isinstance(cell, list)]
     if len(lists) == 1:
         return lists[0]
+    if document.keys() == {"columns", "index", "data"}:
+        # `DataFrame.to_json(orient="split")`
+        with suppress(TypeError, ValueError):
+            return [dict(zip(document["columns"], row, strict=True)) for row in document["data"]]
     is_table = any(map(is_usual, document))
     if is_table and len(lists) == len(cells) and len({len(cell) for cell in lists}) == 1:
         return [dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True)]

@@ -74,7 +74,6 @@ DAMAGED = {
     "bzip2": ("a.csv", b"BZh91AY&SY", "this is compressed by bzip2, not .csv; decompress it"),
     "no line is JSON": ("a.jsonl", b"id=1\nid=2\n", "none of the first 2 rows can be read: line 1 is not JSON"),
     "invalid JSON": ("a.json", b'[{"id": 1},', "not JSON (Expecting value: line 1 column 12"),
-    "JSON Lines as JSON": ("a.json", LINE.encode() * 2, "if it has one object per line, name it .jsonl"),
     "a key twice": ("a.json", b'[{"id": 1, "id": 2}]', "a.json: an object has the key 'id' twice; keep one of them"),
     "a number": ("a.json", b"7", "expected a list of objects"),
     "half a Parquet file": ("a.parquet", _half(_parquet), "cut off or damaged"),
