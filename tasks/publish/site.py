@@ -177,14 +177,14 @@ class ListedVerdict:
     @property
     def new(self) -> str:
         """The new release with the version of its report."""
-        return f"{self.release} v{self.version}"
+        return f"{self.release}/v{self.version}"
 
     @property
     def title(self) -> str:
         """What the gate says, and the two releases, with their versions where they are the same one."""
         new = self.new
-        old = self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
-        old_release = old.rpartition(" v")[0] or old
+        old = self.old.removeprefix(f"{self.dataset}/")
+        old_release = old.rpartition("/v")[0] or old
         if old_release != self.release:
             new = self.release
             old = old_release
@@ -290,7 +290,7 @@ def _summary(
         scored = NONE if n_total is None else f"{n_scored:,}/{n_total:,}"
         rows.append(
             (
-                Cell(f"{release} v{version}", link=file),
+                Cell(f"{release}/v{version}", link=file),
                 made_at,
                 estimate(mean, low, high),
                 Cell(outcome or NONE, kind=outcome),

@@ -340,7 +340,7 @@ def history(title: str, moments: Sequence[ReportPoint]) -> Table:
     """Show a field in every report of a data set."""
     rows = []
     for point in moments:
-        report = f"{point.release} v{point.version}"
+        report = f"{point.release}/v{point.version}"
         n_scored = f"{point.n_scored:,}/{point.n_total:,}"
         dataset = Cell(point.dataset_version, kind="code")
         interval = ends(point.low, point.high)

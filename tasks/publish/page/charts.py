@@ -196,14 +196,18 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
 
 
 def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: float | None = None) -> Markup | None:
-    """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature.
+    """One METRIC.FIELD in the newest report of each release, or in all of a single one; oldest first.
 
-    `anchor` is the mean of the report that all are held against in the end, which gets a dashed line.
+    The shape changes with the signature. `anchor` is the mean of the report that all are held against in the end, which
+    gets a dashed line.
     """
+    points = [point for point in history if point.field == name]
+    newest = {point.release: point for point in points}
+    several = len(newest) > 1
     rows = []
-    for point in history:
-        if point.field == name and point.mean is not None:
-            label = f"{_short(point.release, 18)} v{point.version}"
+    for point in newest.values() if several else points:
+        if point.mean is not None:
+            label = _short(point.release, 18) if several else f"v{point.version}"
             shape = list(SHAPES)[(point.methods - 1) % len(SHAPES)]
             rows.append(_Interval(point.mean, point.low, point.high, label, shape=shape))
     if len(rows) < 2:
@@ -217,7 +221,7 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: 
     positions = [axis_width + step * (index + 0.5) for index in range(len(rows))]
 
     # Of very many the names would lie on each other: every second one is named, or fewer, and always the newest
-    slanted = len(rows) * 130 > width
+    slanted = len(rows) * (_LETTER * max(len(row.name) for row in rows) + 16) > width
     labels_step = math.ceil(_NAME * len(rows) / (width - axis_width)) if slanted else 1
 
     # The axis, a line through all means, and the intervals
@@ -237,7 +241,7 @@ def history_plot(history: Sequence[ReportPoint], name: str, width: int, anchor: 
             aligned = "end" if slanted else "middle"
             shapes.append(_text(x, _HISTORY + 18, row.name, aligned, muted=True, slanted=slanted))
     dataset = history[0].report_id.partition("/")[0]
-    title = f"{name} over the reports of {dataset}, with 95 % intervals"
+    title = f"{name} over the releases of {dataset}, with 95 % intervals"
     return _svg(title, width, _HISTORY + (86 if slanted else 28), shapes)
 
 

@@ -242,6 +242,6 @@ def test_history_leaves_out_the_plot_and_no_number(printed_lines):
     made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
     lines = printed_lines(80, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert max(map(len, lines)) <= 80
-    assert "0.500   0.400 to 0.600   1,000/1,000" in lines[3] and lines[3].split()[:2] == ["a", "v1"]
+    assert "0.500   0.400 to 0.600   1,000/1,000" in lines[3] and lines[3].split()[0] == "a/v1"
     wide = printed_lines(120, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert "●" in wide[3]

@@ -1,7 +1,6 @@
 """Plots show every number of their rows, follow the page's colours, and hold nothing but shapes and text."""
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 from answerkey.metrics_core.comparison import Comparison
@@ -83,15 +82,17 @@ def test_slices_have_a_colour_for_each_of_the_last_releases():
     assert charts.slice_plot(many, "no such", 300) is None
 
 
-def test_history_needs_two_reports_and_names_them_in_their_order():
-    def moments(*means):
-        found = tuple(
-            ReportPoint(f"set/r/v{n}", "r", n, "2026", "v", "COMPLETE", FIELDS[0], 9, 9, mean, mean, mean, n)
-            for n, mean in enumerate(means, 1)
+def test_history_has_the_newest_report_of_each_release_or_all_of_the_only_one():
+    def drawn(*reports):
+        history = tuple(
+            ReportPoint(
+                f"set/{release}/v{n}", release, n, "2026", "v", "COMPLETE", FIELDS[0], 9, 9, mean, mean, mean, 1
+            )
+            for release, n, mean in reports
         )
-        return replace(page(), history=found)
+        drawing = charts.history_plot(history, FIELDS[0], 600)
+        return drawing and [text for text in texts(drawing) if text[0] in "rv"]
 
-    shown = texts(charts.history_plot(moments(0.5, 0.6, 0.7).history, FIELDS[0], 600))
-    assert [text for text in shown if text.startswith("r v")] == ["r v1", "r v2", "r v3"]
-    assert charts.history_plot(moments(0.5).history, FIELDS[0], 600) is None
-    assert charts.history_plot(moments(0.5, None).history, FIELDS[0], 600) is None
+    assert drawn(("r", 1, 0.5), ("r", 2, 0.6), ("r", 3, 0.7)) == ["v1", "v2", "v3"]
+    assert drawn(("r1", 1, 0.5), ("r2", 1, 0.6), ("r1", 2, 0.7)) == ["r1", "r2"]
+    assert drawn(("r", 1, 0.5)) is drawn(("r", 1, 0.5), ("r", 2, None)) is None
