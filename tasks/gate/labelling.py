@@ -229,6 +229,7 @@ class LabellingSession:
         rule = verdict.rules[0] if verdict else None
         return {
             "kind": kind,
+            "dataset": self.queue.new.partition("/")[0],
             "labelled": self._n_complete(),
             "until": len(self._questions) if kind != "decided" else self.n_done,
             "most": self.queue.analyses[-1],

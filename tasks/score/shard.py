@@ -154,23 +154,11 @@ def samples_of(shard: Shard) -> Iterator[list[Sample]]:
         )
     names = ("sample_key", "question", "answer", "references", "facts", "context", "incorrect_references", "columns")
     for rows in _rows(shard, shard.todo, positions):
-        columns = rows.to_pydict()
         samples = []
-        for key, question, answer, references, facts, context, incorrect, metric_columns in zip(
-            *(columns[name] for name in names), strict=True
-        ):
+        for row in rows.select(names).to_pylist():
             # The key stands in for the id: the same answer under two ids is scored once.
-            sample = Sample(
-                key,
-                answer,
-                references,
-                question,
-                facts=facts,
-                context=context,
-                incorrect_references=incorrect,
-                columns=dict(metric_columns or ()),
-            )
-            samples.append(sample)
+            key, columns = row.pop("sample_key"), dict(row.pop("columns") or ())
+            samples.append(Sample(key, **row, columns=columns))
         yield samples
 
 

@@ -92,6 +92,9 @@ const show = (state) => {
   at("count").textContent =
     `${state.labelled} of ${state.until} questions labelled` +
     (state.kind === "decided" ? "" : " until the next analysis") + (state.agreement ? `; ${state.agreement}` : "");
+  at("dataset").textContent = `: ${state.dataset}`;
+  at("done").max = state.until;
+  at("done").value = state.labelled;
   at("result").hidden = state.value === null;
   if (state.value !== null) {
     const more = state.more === null ? "" : `; if that is the true difference, about ${state.more} more questions decide`;
