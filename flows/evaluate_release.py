@@ -169,7 +169,7 @@ def evaluate_release(
                 key_from=judging.key_from, wait_for=[validated],
             )  # fmt: skip
             _check_reachable(planned, judge)
-            log_plan(planned)
+            log_plan(planned, validated.n_accepted)
             if planned.known_answers:
                 tell(Advance("check judges"))
                 planned = try_judges(planned)

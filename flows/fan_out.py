@@ -128,7 +128,7 @@ def fan_out(
             is_finished = n_done == len(shards)
             if is_finished or moment >= logged_at + _LINE_EVERY_S:
                 speed = "" if is_finished else _speed(scored.total(), todo.total(), moment - started_at)
-                log.info(f"scored {scored.total():,} of {todo.total():,} rows{speed}", extra=HOW_FAR)
+                log.info(f"{scored.total():,} of {todo.total():,} scores{speed}", extra=HOW_FAR)
                 logged_at = moment
             # Each time, Prefect makes a connection of its own: no more than one in a second
             if progress and (is_finished or moment >= notified_at + 1):
@@ -142,14 +142,13 @@ def fan_out(
 
 
 def _speed(n_done: int, n_rows: int, seconds: float) -> str:
-    """Rows per second so far, and how long the others take at that rate.
+    """Scores per second so far, and how long the others take at that rate.
 
     >>> _speed(3_000, 12_000, 20.0)
-    ', 150 rows/s, about 0:01:00 left'
+    ', 150 a second, about 0:01:00 left'
     """
-    return (
-        f", {n_done / seconds:,.0f} rows/s, about {timedelta(seconds=round(seconds * (n_rows - n_done) / n_done))} left"
-    )
+    left = timedelta(seconds=round(seconds * (n_rows - n_done) / n_done))
+    return f", {n_done / seconds:,.0f} a second, about {left} left"
 
 
 def _tags(shard: Shard) -> list[str]:

@@ -126,7 +126,7 @@ def test_what_differs_between_two_reports(bare_cli, home):
 def test_history_is_drawn(bare_cli, home):
     lines = lines_of(bare_cli("history", "label.correct"))
     assert lines[0] == "label.correct on d"
-    assert [line.split()[:2] for line in lines[3:7]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
+    assert [line.split()[0] for line in lines[3:7]] == ["old/v1", "new/v1", "same/v1", "old/v2"]
     assert all("├" in line and "●" in line and "┤" in line for line in lines[3:7])
     assert lines[4].index("●") > lines[3].index("●") == lines[5].index("●")
     content = json.loads(bare_cli("history", "label.correct", "--json").stdout)
@@ -209,7 +209,7 @@ def test_one_field_per_metric_is_shown_and_pairs_share_their_family(tmp_path, ca
         return capsys.readouterr().out
 
     def fields(text):
-        return re.findall(r"^ (\w+\.\w+) ", text, re.MULTILINE)
+        return re.findall(r"^(\w+\.\w+) ", text, re.MULTILINE)
 
     headlines = ["answer_correctness.token_overlap_recall", "rouge_l.recall", "exact_match.match"]
     # Two tables of comparisons, one of reports.

@@ -114,7 +114,9 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path, home
     shuffled.parent.mkdir()
     shuffled.write_text("\n".join(reversed(answers.read_text().splitlines())))
     process = cli("evaluate", shuffled, "--metrics", FAST)
-    assert "scoring answer_correctness (0 new, 8 known), exact_match (0 new, 8 known)" in process.stderr
+    assert (
+        "8 rows, equal ones once: answer_correctness (0 new, 8 known), exact_match (0 new, 8 known)" in process.stderr
+    )
     assert query(home, "SELECT max(created_at) FROM measurements") == rows
     assert query(home, "SELECT * FROM scores WHERE report_id LIKE '%/v1' ORDER BY ALL") == before
     same = "SELECT release, sample_id, metric, field, value FROM scores WHERE report_id LIKE ? ORDER BY ALL"
