@@ -276,22 +276,6 @@ def test_whatever_stands_there_is_a_time_or_nothing(headers):
 
 # Quiet.
 
-CALLS = """
-import asyncio, sys
-from answerkey.metrics_core.llm import provider
-from answerkey.metrics_core.llm.model import ModelRef
-
-judge = ModelRef("openai/gpt-4o-mini", sys.argv[1])
-provider.prepare(judge)
-
-async def work():
-    await asyncio.gather(*(provider.complete(judge, [{"role": "user", "content": "?"}], {}, 60.0) for _ in range(5)))
-    await provider.disconnect()
-
-asyncio.run(work())
-asyncio.run(work())
-"""
-
 
 IMPORT = """
 import json, logging, os, socket, sys
