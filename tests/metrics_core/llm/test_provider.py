@@ -59,13 +59,6 @@ def silent_server():
         yield listener, ModelRef("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
 
 
-def test_an_unreachable_server_is_trouble():
-    with silent_server() as (_, judge):
-        pass
-    error = error_of(judge)
-    assert (error.kind, error.code, error.retry_after) == ("trouble", "connection", None)
-
-
 def test_a_server_that_never_replies_is_given_up_in_time_and_not_called_again():
     def check(timeout_s):
         calls = 0
