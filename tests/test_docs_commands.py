@@ -10,9 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import yaml
@@ -24,7 +21,6 @@ from tests.judge_server import UNTESTED, JudgeServer
 from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S
 
-Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
 NOT_RUN = {
     r"make evaluate(?: NEW=v\d)?$|make serve$|make test$": "the fixture does the first; the others take long",

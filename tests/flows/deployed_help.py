@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
@@ -20,7 +20,6 @@ from tests.kit.processes import finished
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 
 CHROMIUM = Path("/usr/bin/chromium")
-T = TypeVar("T")
 Run = dict[str, Any]
 PAGES = "http://127.0.0.1:9"
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}

@@ -21,8 +21,6 @@ COMPOSE_FILE = DEPLOYMENTS / "cluster/compose.yaml"
 LAKE = ("--env-file", DEPLOYMENTS / "cluster/lake.env")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 IMAGE = f"answerkey:{VERSION}"
-HOSTILE = "p@ss:w/o?r#d % \\ \" ' $HOME `id` é"
-"""A password with everything that means something to a shell, an address, a database or YAML."""
 
 
 def read(name):
@@ -30,10 +28,6 @@ def read(name):
 
 
 COMPOSE = read("cluster/compose.yaml")
-
-
-def variables(kind):
-    return read(f"{kind}/pool.yaml")["base_job_template"]["variables"]["properties"]
 
 
 def tool(name, *arguments):

@@ -1,18 +1,11 @@
 """A home in a bucket: one machine evaluates, or a worker that was started from a form, and another one reads."""
 
 import json
-import os
 
 import pytest
-from pyarrow.fs import S3FileSystem
 
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl
-
-ROWS = [
-    {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
-    for i in range(40)
-]
 
 
 def machine(folder):
@@ -23,12 +16,6 @@ def machine(folder):
         "HOME": str(folder / "home"), "TMPDIR": str(folder / "temporary"), "PREFECT_HOME": str(folder / "home/prefect"),
         "ANSWERKEY_SCRATCH": "", "ANSWERKEY_HOME": "",
     }  # fmt: skip
-
-
-def upload(address, rows):
-    files = S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region=os.environ["AWS_REGION"])
-    with files.open_output_stream(address.removeprefix("s3://")) as file:
-        file.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
 
 
 def answers(release, wrong):

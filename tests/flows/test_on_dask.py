@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from distributed import Client
 
 from answerkey.flows.on_dask import StopSign
 from tests.cluster_servers import dies_with_its_parent
@@ -91,6 +90,9 @@ def _works_until_stopped(sign, at_work):
 
 @pytest.mark.real
 def test_a_worker_sees_that_the_run_has_ended(start_dask, scheduler, tmp_path):
+    # Imported late: every process that collects the tests would take half a second for it
+    from distributed import Client
+
     start_dask("worker", scheduler, "--no-nanny", "--local-directory", tmp_path / "worker")
     at_work = tmp_path / "at-work"
     with Client(scheduler) as client:

@@ -129,12 +129,6 @@ def test_values_are_in_range_and_no_order_form_or_outer_white_space_changes_them
         assert all_scores(answer, others) == expected, form
 
 
-def test_a_byte_order_mark_changes_no_value():
-    expected = all_scores("Paris, not Rome", ["Paris"])
-    assert all_scores("\ufeffParis, not Rome\n", ["Paris"]) == expected
-    assert all_scores("Paris, not Rome", ["\ufeffParis\n"]) == expected
-
-
 # What is said, and what would be left or put in its place. None of the second may count as the first.
 MEANINGFUL = [
     ("not", ""),

@@ -103,8 +103,13 @@ def test_samples_without_what_a_metric_needs_are_not_scored():
     assert statuses(Fixed()) == [scored, blank, no_reference, no_reference]
     assert statuses(Answers()) == [scored, blank, scored, blank]
     assert statuses(Answers(blank_answer="undefined"))[1] == ("undefined", "blank answer")
-    errors = Field("errors", high=9.0, lower_is_better=True), Field("cosine", low=-1.0)
-    assert blank_outcome(errors, "zero").values == {"errors": 9.0, "cosine": 0.0}
+    fields = (
+        Field("errors", high=9.0, lower_is_better=True),
+        Field("cosine", low=-1.0),
+        Field("grade", low=1.0, high=5.0),
+    )
+    # What a wrong answer gets at best
+    assert blank_outcome(fields, "zero").values == {"errors": 9.0, "cosine": 0.0, "grade": 1.0}
     seconds = (Field("seconds", high=math.inf, lower_is_better=True),)
     assert blank_outcome(seconds, "zero") == Undefined("blank answer")
     assert statuses(Questions()) == [scored, no_question, scored, no_question]

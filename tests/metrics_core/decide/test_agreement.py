@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from answerkey.metrics_core.decide.agreement import Confusion, agreement, auroc, best_threshold
 from answerkey.metrics_core.decide.intervals import Estimate, clopper_pearson, paired_proportions
 from tests.metrics_core.decide.simulations import held
-from tests.metrics_core.metrics_help import read_jsonl
 
 COUNTS = st.tuples(*[st.integers(0, 12)] * 4).filter(any)
 
@@ -133,21 +132,6 @@ def test_perfect_agreement_is_not_certain():
     kappa = agreement(*rows_of((10, 0, 0, 10))).kappa
     # 3.84 / 23.84 of the rows may be unlike these, and each costs twice its share: chance agreement is a half.
     assert kappa == (1.0, (pytest.approx(1 - 2 * 0.1611, abs=1e-3), 1.0, "unseen"))
-
-
-@pytest.mark.parametrize(("judge", "kappa"), [("judge_bem", 0.637), ("judge_gpt4", 0.685), ("judge_davinci003", 0.672)])
-def test_the_kappa_of_three_judges(shared, judge, kappa):
-    rows = [
-        (row["meta"][judge], row["human_label"], row["meta"]["question_id"])
-        for row in read_jsonl(shared / "data/nq301/nq301.jsonl")
-        if row["human_label"] is not None and row["meta"][judge] is not None
-    ]
-    verdicts, truth, questions = zip(*rows, strict=True)
-    clustered, plain = agreement(verdicts, truth, clusters=questions), agreement(verdicts, truth)
-    assert clustered.kappa.value == pytest.approx(kappa, abs=5e-4)
-    assert clustered.base_rate == pytest.approx(0.693, abs=3e-3)
-    # The twelve systems answer the same 301 questions, and what is hard to judge is hard for all.
-    assert clustered.kappa.interval.low < plain.kappa.interval.low < kappa < plain.kappa.interval.high
 
 
 SCORED_ROWS = st.lists(

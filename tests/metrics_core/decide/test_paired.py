@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.decide.bounded_mean import bounded_mean
-from answerkey.metrics_core.decide.intervals import paired_proportions
 from answerkey.metrics_core.decide.multiple_testing import benjamini_hochberg, holm, planned_level
 from answerkey.metrics_core.decide.paired import exchange, mcnemar, paired_difference, pooled_difference, sign_flip
 from answerkey.metrics_core.metrics.bleu import corpus_bleu
@@ -28,15 +27,6 @@ def compared(rows, clustered, binary=False):
 
 def ends(result):
     return result.interval[:2] if result.interval else (math.nan, math.nan)
-
-
-def test_binary_scores_by_hand():
-    result = paired_difference([1, 1, 0, 0, 0, 0, 0, 1], [1, 0, 1, 1, 1, 1, 0, 1], binary=True)
-    assert (result.n, result.fixed, result.broken, result.test) == (8, 4, 1, "mcnemar")
-    assert (result.old, result.new, result.difference) == (3 / 8, 6 / 8, 3 / 8)
-    # 2 (1 + 5) / 32.
-    assert result.p == pytest.approx(0.375)
-    assert result.interval == paired_proportions(4, 1, 8)
 
 
 def test_clustered_scores_by_hand():

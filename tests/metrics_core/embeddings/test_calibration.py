@@ -51,12 +51,3 @@ def test_a_higher_cosine_never_has_a_lower_rating():
 )  # fmt: skip
 def test_the_script_of_most_letters_decides(texts, pairs):
     assert pairs_for(*texts) == pairs
-
-
-SEED = "Москва является столицей России."
-ANSWERS = {
-    "Столица Российской Федерации — город Москва.": "overlap",
-    "Россия — самая большая страна в мире по площади.": "little in common",
-    "Искусственный интеллект — это область компьютерных наук.": "little in common",
-    SEED: "nearly identical",
-}

@@ -163,19 +163,19 @@ def test_the_deadline_cuts_a_call_short_and_does_not_hide_what_was_wrong_before(
 
 
 def test_a_judge_whose_quota_is_used_up_is_left_and_the_next_run_asks_the_rest(judge_server, tmp_path):
-    server = judge_server(match, faults=lambda number, _body: "quota" if number >= 100 else None)
+    server = judge_server(match, faults=lambda number, _body: "quota" if number >= 30 else None)
     judge = options(server, ledger=str(tmp_path), concurrency=4)
-    found = ask(samples(300), judge)
-    assert statuses(found) == {"scored": 100, "skipped": 200}
+    found = ask(samples(90), judge)
+    assert statuses(found) == {"scored": 30, "skipped": 60}
     [reason] = {one.reason for one in found if one.status == "skipped"}
     assert reason.startswith(
         "the judge's quota is used up, and its server does not say until when; the next run continues there: "
     )
-    assert server.n_requests == count(tmp_path) <= 104
+    assert server.n_requests == count(tmp_path) <= 34
     asked, server.faults = server.n_requests, None
-    found = ask(samples(300), judge)
-    assert statuses(found) == {"scored": 300}
-    assert (sum(one.from_ledger for one in found), server.n_requests) == (100, asked + 200)
+    found = ask(samples(90), judge)
+    assert statuses(found) == {"scored": 90}
+    assert (sum(one.from_ledger for one in found), server.n_requests) == (30, asked + 60)
 
 
 def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server):
@@ -259,15 +259,15 @@ def test_a_key_that_a_server_says_back_is_not_kept(judge_server, tmp_path):
 def test_a_refused_format_costs_no_sample_and_is_remembered(refused, status, accepted, judge_server, tmp_path):
     server = judge_server(match, refuse_formats=refused, refuse_status=status)
     judge = options(server, ledger=str(tmp_path))
-    assert statuses(ask(samples(60), judge)) == {"scored": 60}
+    assert statuses(ask(samples(30), judge)) == {"scored": 30}
     steps = server.fault_counts["refused_format"]
     # Only the calls before the first success can be refused: 16 at once, and the one or two that take their places.
     assert len(refused) <= steps <= 20 * len(refused)
-    assert server.n_requests == count(tmp_path) == 60 + steps
+    assert server.n_requests == count(tmp_path) == 30 + steps
     assert count(tmp_path, f"status = 'error' AND code = 'http_{status}'") == steps
     server.reset()
-    assert statuses(ask(samples(20, "another"), judge)) == {"scored": 20}
-    assert [request.body.get("response_format") for request in server.requests] == [accepted] * 20
+    assert statuses(ask(samples(5, "another"), judge)) == {"scored": 5}
+    assert [request.body.get("response_format") for request in server.requests] == [accepted] * 5
 
 
 def roles(body):
@@ -310,7 +310,7 @@ def test_what_a_server_does_not_take_is_learned_once_and_the_format_stays(kind, 
     # litellm sends an effort to models that its tables know to think.
     model = "openai/gpt-5-mini" if kind == "reasoning_effort" else ""
     effort = {"reasoning_effort": "low"} if kind == "reasoning_effort" else {}
-    assert statuses(ask(samples(20), options(server, model, **effort))) == {"scored": 20}
+    assert statuses(ask(samples(8), options(server, model, **effort))) == {"scored": 8}
     assert sum(server.fault_counts.values()) <= 4
     last = server.requests[-1].body
     assert last["response_format"]["type"] == "json_schema"

@@ -59,13 +59,6 @@ def silent_server():
         yield listener, ModelRef("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
 
 
-def test_an_unreachable_server_is_trouble():
-    with silent_server() as (_, judge):
-        pass
-    error = error_of(judge)
-    assert (error.kind, error.code, error.retry_after) == ("trouble", "connection", None)
-
-
 def test_a_server_that_never_replies_is_given_up_in_time_and_not_called_again():
     def check(timeout_s):
         calls = 0
@@ -275,22 +268,6 @@ def test_whatever_stands_there_is_a_time_or_nothing(headers):
 
 
 # Quiet.
-
-CALLS = """
-import asyncio, sys
-from answerkey.metrics_core.llm import provider
-from answerkey.metrics_core.llm.model import ModelRef
-
-judge = ModelRef("openai/gpt-4o-mini", sys.argv[1])
-provider.prepare(judge)
-
-async def work():
-    await asyncio.gather(*(provider.complete(judge, [{"role": "user", "content": "?"}], {}, 60.0) for _ in range(5)))
-    await provider.disconnect()
-
-asyncio.run(work())
-asyncio.run(work())
-"""
 
 
 IMPORT = """

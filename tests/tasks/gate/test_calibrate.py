@@ -143,6 +143,7 @@ def test_three_judges_of_nq301(shared, tmp_path, judge, n, kappa):
     whole, *systems = found.parts
     assert (whole.n, whole.clusters, len(systems), found.signature) == (n, 301, 12, f"{judge}|stored")
     assert whole.agreement.kappa.value == pytest.approx(kappa, abs=5e-4)
+    assert whole.agreement.base_rate == pytest.approx(0.693, abs=3e-3)
     for part in found.parts:
         row = columns_of(found, part)
         for name in ("kappa", "ac1", "sensitivity", "specificity", "bias"):

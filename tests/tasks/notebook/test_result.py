@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from answerkey import Sample, Scored, Undefined, create, evaluate
+from answerkey import Sample, Scored, create, evaluate
 from answerkey.metrics_core.comparison import Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.metric import Field, Metric, degenerate
+from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.policy_file import parse_policy
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate
@@ -348,17 +348,6 @@ def test_what_is_read_together_is_adjusted_together():
 def test_nan_and_infinity_are_no_scores(bad):
     with pytest.raises(ValueError, match=r"\{'f1': 1\.0, 'recall': -?(nan|inf)\}: a score is a finite number"):
         Scored({"f1": 1.0, "recall": bad})
-
-
-def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_zero():
-    fields = (Field("similarity", "cosine", low=-1.0), Field("grade", "from one to five", low=1.0, high=5.0))
-    sample = Sample("1", " ", ["Paris"])
-    assert degenerate(sample, fields, "zero") == Scored({"similarity": 0.0, "grade": 1.0}, reason="blank answer")
-    assert degenerate(sample, fields, "undefined") == Undefined("blank answer")
-    assert degenerate(Sample("1", "a", ["Paris"]), fields, "zero") is None
-    assert degenerate(Sample("1", " ", [" "]), fields, "zero") == Undefined(
-        "no reference: every reference is missing or blank"
-    )
 
 
 def test_who_changes_the_values_of_a_measurement_changes_no_other():

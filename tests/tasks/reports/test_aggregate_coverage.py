@@ -158,12 +158,6 @@ def test_clusters_widen_the_interval(home):
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
 
 
-def test_one_cluster_has_no_interval(home):
-    mean, *interval = aggregates(home, ["a"] * 12)["recall", "all"]
-    assert mean == pytest.approx(np.mean([(1 + (i * 7) % 10) / 10 for i in range(12)]), abs=1e-13)
-    assert interval == [None, None, None]
-
-
 def test_a_release_without_a_single_number(home):
     rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
     source = source_of(home, rows)
@@ -228,13 +222,6 @@ def test_labels_become_scores_and_aggregates(home):
     assert query(home, "SELECT status, message FROM reports") == [("COMPLETE", None)]
     [(signatures,)] = query(home, "SELECT json_keys(manifest, '$.signatures') FROM reports")
     assert signatures == ["label", "exact_match"]
-
-
-def test_without_labels_there_is_no_such_metric(home):
-    release(home, "one", [answer(i, "yes") for i in range(3)])
-    release(home, "two", [answer(i, "yes") | {"correct": None} for i in range(3)])
-    assert query(home, SCORES) == []
-    assert query(home, "SELECT DISTINCT metric FROM report_scores") == [("exact_match",)]
 
 
 def test_a_release_without_labels_beside_one_with_them(home):

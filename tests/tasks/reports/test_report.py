@@ -1,4 +1,4 @@
-"""Reports are read back whole, in time and by any name that a release can have; many take no more statements."""
+"""Reports are read back whole, in time and by any name that a release can have."""
 
 from dataclasses import astuple
 
@@ -6,8 +6,6 @@ import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.reports.report import (
     check_baseline,
     history,
@@ -24,6 +22,7 @@ from tests.tasks.comparing_help import answer, release
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import query, refusal, run, source_of
 
+FIELD = "exact_match.match"
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]
 ROWS = [
     {"id": str(i), "answer": f"{release} {i}", "references": f"right {i}", "release": release, "kind": "k/1"}
@@ -192,17 +191,3 @@ def test_a_name_that_is_nearly_right_is_suggested(named):
     with pytest.raises(UserError, match=r"^d/a/v9: no such report .*; did you mean d/a/v[12]\?$"):
         report_named(named, "d/a/v9")
     assert refusal(report_named, named, "gone").endswith("; `answerkey report --list` shows them")
-
-
-FEW, MANY = 45, 90
-"""More than a history looks back."""
-FIELD = "exact_match.match"
-
-
-QUESTIONS = {
-    "a report": lambda home, _, new: read_reports(home, [report_named(home, new)]),
-    "all reports": lambda home, *_: list_reports(home),
-    "a history": lambda home, *_: history(home, FIELD),
-    "a comparison": lambda home, old, new: compare(home, f"numbers/{old}/v1", f"numbers/{new}/v1"),
-    "a page": lambda home, old, new: build_page(home, [f"numbers/{old}/v1", f"numbers/{new}/v1"]),
-}

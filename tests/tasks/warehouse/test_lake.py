@@ -266,10 +266,6 @@ def versions(home, at=""):
     return int(n)
 
 
-def files(home):
-    return {file.name for file in home.store.files("data") if "/datasets/" in file.name}
-
-
 def test_a_file_gives_free_what_was_deleted(tmp_path):
     home = Home.parse(tmp_path / "home")
     with home.warehouse.writing() as connection:
