@@ -396,6 +396,7 @@ def _only_years(tokens: Sequence[str], position: int) -> Date | None:
 
 
 _HALF_DAY = 12 * 60
+DAY = 2 * _HALF_DAY
 """Minutes."""
 
 _TIME = re.compile(
@@ -446,10 +447,11 @@ def _in_digits(spoken: re.Match[str]) -> str:
 def times(normal: str) -> list[frozenset[int]]:
     """Every time of day that a normalised text names: the minutes since midnight that each can mean.
 
-    Without "am" or "pm" an hour from 1 to 12 is in the morning or in the afternoon.
+    Without "am" or "pm" an hour from 1 to 12 is in the morning or in the afternoon. A day is added to what is counted in
+    halves of a day, or may be: "9:00" may be 9 pm, and hardly 21:00.
 
     >>> [sorted(time) for time in times("from 2 p.m. to 16:30, or at 5 o'clock")]
-    [[840], [990], [300, 1020]]
+    [[840, 2280], [990], [300, 1020, 2460]]
     """
     readings: list[frozenset[int]] = []
     for time in _TIME.finditer(_FROM_TO.sub(" to ", normal) if "m" in normal or ":" in normal else normal):
@@ -463,15 +465,18 @@ def times(normal: str) -> list[frozenset[int]]:
 
         # "2 pm" is one time, "2:00" and "2 o'clock" may be two
         if half and hour <= 12:
-            afternoon = _HALF_DAY if half == "p" else 0
-            readings.append(frozenset([hour % 12 * 60 + minute + afternoon]))
+            minutes = hour % 12 * 60 + minute + (_HALF_DAY if half == "p" else 0)
+            readings.append(frozenset([minutes, minutes + DAY]))
         elif time["colon"] == ":" or time["clock"]:
             minutes = hour % 24 * 60 + minute
             readings.append(frozenset([minutes]))
             if hour <= 12 and not time["hour"].startswith("0"):
-                readings[-1] |= {(minutes + _HALF_DAY) % (2 * _HALF_DAY)}
+                other_half = (minutes + _HALF_DAY) % DAY
+                is_spoken = (time["clock"] or "").endswith("clock")
+                readings[-1] |= {other_half + DAY, other_half if is_spoken else minutes}
     for time in _NAMED_TIME.finditer(normal):
-        readings.append(frozenset([_HALF_DAY if time["noon"] else 0]))
+        minutes = _HALF_DAY if time["noon"] else 0
+        readings.append(frozenset([minutes, minutes + DAY]))
     return readings
 
 

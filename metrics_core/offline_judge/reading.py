@@ -79,6 +79,8 @@ _ERA = re.compile(
 _COMMA_BEHIND_DOTS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\w|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
 _KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")
+_SPELLINGS: Mapping[str, Mapping[str, str]] = TABLES["spellings"]
+"""By what a text must have in it: patterns, and what stands for them."""
 _MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}[.,]\d")
 # "2k", "1500K" and "1.000 €" may be thousands, or a resolution, kelvin, or a number with decimals
 _PERHAPS_THOUSANDS = re.compile(
@@ -89,9 +91,6 @@ _PERHAPS_THOUSANDS = re.compile(
 _RANGE = re.compile(
     r"(?<![\w.,:/-])(?P<mark>[$€£]\s?)?(?P<low>\d[\d.,]*)\s?[-–—]\s?(?P<high>\d[\d.,]*)(?![\d:/-])(?=\s?(?P<unit>[^\W\d_]+|[%°€$£])?)"
 )
-_VERSION = re.compile(r"(?<!\w)v(?=\d+\.\d)")
-_OR_MORE = re.compile(r"(?<=\d)\+(?![\w+.])")
-_PER_TIME = re.compile(r"(?<=[^\W\d_]{3})/(?=(?:second|sec|minute|min|hour|hr|day|week|month|year)\b)")
 _EVERY = re.compile(r"(?:every|alle|каждые|cada) (.+) (\S+)")
 _AMOUNTS: Mapping[str, str] = TABLES["amounts"]
 _SHARES: Mapping[str, str] = TABLES["shares"]
@@ -105,7 +104,6 @@ _NAMES_OF_SIGNS = {"#": "sharp", "+": "plus", "++": "plusplus"}
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DECADE = re.compile(r"\d0s")
-_CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
 _ENDINGS_EN = ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "s", "ly", "'s")
 _ENDINGS_RU = tuple(
     sorted(
@@ -234,19 +232,15 @@ def read(text: str) -> Text:
     if "frac" in digits_only:
         digits_only = _LATEX_FRACTION.sub(r"\1/\2", digits_only)
     normal = with_times_in_digits(normalise(digits_only))
+    # What has another usual spelling: "isn't", "18+", "requests/min", "UTC-5", "1h30", "the third quarter"
+    for mark, spellings in _SPELLINGS.items():
+        if mark in normal:
+            for pattern, spelling in spellings.items():
+                normal = re.sub(pattern, spelling, normal)
     if "c" in normal or "э" in normal:
         normal = _ERA.sub(lambda era: "bc" if era["before"] else "ad", normal)
-    normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
-    normal = normal.replace("per cent", "percent")
-    if "v" in normal and "." in normal:
-        normal = _VERSION.sub("v ", normal)
     if "-" in normal or "–" in normal:
         normal = _RANGE.sub(_from_to, normal)
-    # "18+", and "requests/min"
-    if "+" in normal:
-        normal = _OR_MORE.sub(" or more", normal)
-    if "/" in normal:
-        normal = _PER_TIME.sub(" per ", normal)
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     # "1 1/2" is 1.5, "C#" is one word

@@ -14,6 +14,7 @@ from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENC
 from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import (
     ADVERBS_OF_RATES,
+    DAY,
     LONGEST_NUMBER,
     Date,
     Quantity,
@@ -195,6 +196,9 @@ def same_time(case: Case) -> bool:
     stated = times(case.head.normal)
     if not expected or len(stated) != len(expected) or not clear(case):
         return False
+    if len(expected) > 1:
+        # Of opening hours, the afternoon is clear
+        expected, stated = (_in_a_day(one) for one in (expected, stated))
     if not all(expected_time & time for expected_time, time in zip(expected, stated, strict=True)):
         return False
     sides = []
@@ -212,11 +216,16 @@ def other_time(case: Case) -> bool:
     >>> other_time(Case.of(read("When?"), read("At 2 am."), read("2 pm")))
     True
     """
-    expected = times(case.reference.normal)
-    stated = times(case.answer.normal)
+    expected = _in_a_day(times(case.reference.normal))
+    stated = _in_a_day(times(case.answer.normal))
     if len(stated) < len(expected):
         return False
     return any(all(expected_time.isdisjoint(time) for time in stated) for expected_time in expected)
+
+
+def _in_a_day(readings: list[frozenset[int]]) -> list[frozenset[int]]:
+    """Times of day without regard to whether they are counted in halves of a day."""
+    return [frozenset([minutes % DAY for minutes in reading]) for reading in readings]
 
 
 def _same_amounts(case: Case) -> bool:
@@ -239,7 +248,7 @@ def _equal_amounts(case: Case) -> bool:
     amounts = []
     for text in (case.reference, case.head):
         amounts.append([Quantity(quantity.value, asked_rate.sub("", quantity.unit)) for quantity in text.quantities])
-    return equal(*amounts)
+    return equal(case.reference.quantities, case.head.quantities) or equal(*amounts)
 
 
 def _same_beside(case: Case) -> bool:
@@ -263,11 +272,15 @@ def _beside_amounts(text: Text, in_question: frozenset[str]) -> list[str]:
         token = counted.tokens[i]
         if i in counted.number_positions or token in _BESIDE_AMOUNTS:
             continue
-        if ignored.isdisjoint((stem(token), lemma(token))):
+        # The question may have it in a compound: "Guthaben" in "Startguthaben"
+        is_asked = any(len(stem(token)) > _SHORT and word.endswith(stem(token)) for word in in_question)
+        if not is_asked and ignored.isdisjoint((stem(token), lemma(token))):
             stems.append(stem(token))
     return stems
 
 
+_SHORT = 4
+"""Letters of a stem up to which it may end another word by chance."""
 _BESIDE_AMOUNTS = frozenset((*UNIT_WORDS, *ADVERBS_OF_RATES)) | word_list("beside_amounts")
 """What may stand beside an amount without making it another one."""
 
@@ -506,11 +519,12 @@ def other_number(case: Case) -> bool:
         # The answer names the amount of the reference as a bound that it lies beyond, or the reverse; or as the
         # bound on the other side
         different = other_bounds(case)
-        if not _STRICT.isdisjoint(different) or different >= _OR_MORE or _by_or_to(case):
+        if not _STRICT.isdisjoint(different) or different >= _OR_MORE:
             return True
     elif not is_bound and (_other_measure(case) or _other_amount(case)):
         return True
-    if _other_identifier(case) or _end_of_range(case):
+    is_equal = equal(case.reference.quantities, case.head.quantities)
+    if _other_identifier(case) or _end_of_range(case) or (is_equal and _by_or_to(case)):
         return True
     # The reference is a ratio or a score, and the answer a single number: "3" for "3:1"
     is_pair = _PAIR.fullmatch(case.reference.normal.strip(" ."))
@@ -522,15 +536,20 @@ _PAIR = re.compile(r"(?<![\w.:/-])(\d{1,3})\s?[:-]\s?(\d{1,3})(?![\w:/-]|[.,]\d)
 
 
 def _by_or_to(case: Case) -> bool:
-    """Whether one says by how much something changes, and the other one to how much."""
-    preceding: set[str] = set()
+    """Whether one says by how much something changes, and the other to how much; or one "in", and the other "ago"."""
+    beside: set[str] = set()
     for text in (case.reference, case.head):
+        tokens = text.counted.tokens
         for number in text.counted.numbers[:1]:
-            preceding |= _CHANGES.intersection(text.counted.tokens[max(0, number.start - 1) : number.start])
-    return preceding in _BY_AND_TO
+            # The word before the number, and the one behind its unit
+            beside |= {*tokens[max(0, number.start - 1) : number.start], *tokens[number.stop + 1 : number.stop + 2]}
+    return beside & _CHANGES in _BY_AND_TO
 
 
-_BY_AND_TO = ({"by", "to"}, {"um", "auf"}, {"на", "до"})
+_BY_AND_TO = (
+    {"by", "to"}, {"um", "auf"}, {"на", "до"}, {"in", "ago"}, {"within", "ago"}, {"from", "ago"}, {"in", "vor"},
+    {"через", "назад"}, {"en", "hace"},
+)  # fmt: skip
 _CHANGES = frozenset().union(*_BY_AND_TO)
 
 
@@ -949,7 +968,7 @@ def other_formula(case: Case) -> bool:
     return formulas_differ(case.head.raw, case.reference.raw)
 
 
-RULES_VERSION = 11
+RULES_VERSION = 12
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
