@@ -183,6 +183,13 @@ def test_what_hides_or_imitates_is_shown_as_such(text, escaped):
     assert json.loads(encoded({"answer": text})) == {"answer": text}
 
 
+def test_a_text_cannot_close_the_fence_of_another_request():
+    earlier = fenced({"answer": "Paris"})
+    block = fenced({"answer": earlier})
+    assert earlier.split("\n")[2] not in block
+    assert json.loads(block.split("\n")[1]) == {"answer": earlier}
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_what_json_has_not_is_refused(number):
     with pytest.raises(ValueError, match="not JSON compliant"):
