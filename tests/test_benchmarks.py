@@ -1,14 +1,13 @@
 """docs/benchmarks.md and docs/decisions.md say what was measured; what cannot be measured is said."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
 from benchmarks._turns import without_folders
+from tests.conftest import ROOT
 from tests.kit.processes import finished
 
-ROOT = Path(__file__).resolve().parents[1]
 CODE = """
 import json, make_benchmarks
 stored = make_benchmarks.read()

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -27,6 +26,7 @@ from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
 from answerkey.tasks.traces.condition import parse_condition
 from answerkey.tasks.traces.rules import KEYS as KEYS_OF_RULES
 from answerkey.tasks.traces.rules import load_rules
+from tests.conftest import ROOT
 from tests.flows.deployed_help import CHROMIUM, in_a_browser
 from tests.judge_server import JudgeServer
 from tests.kit.processes import finished
@@ -35,7 +35,6 @@ from tests.tasks.publish.page.browser_help import barriers
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import run
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",

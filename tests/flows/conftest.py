@@ -19,13 +19,13 @@ import pytest
 
 from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
+from tests.conftest import ROOT
 from tests.kit.ports import free_port
 from tests.kit.prefect_api import ask_prefect
 from tests.kit.processes import finished
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 from tests.warm_command import READ_LATER
 
-ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 MIGRATED_DATABASE = ROOT / ".pytest_cache" / f"prefect-{version('prefect')}.db"
 """The database of a server that has just been started for the first time; every other server begins with a copy."""

@@ -9,6 +9,7 @@ from answerkey.flows.cli import main
 from answerkey.flows.compare_releases import compare_releases
 from answerkey.metrics_core.decide.intervals import paired_proportions
 from answerkey.metrics_core.errors import UserError
+from tests.kit.prefect_api import artifacts_of, runs_named
 from tests.tasks.comparing_help import answer, release, releases
 from tests.tasks.staging_help import query
 
@@ -144,10 +145,13 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
         "print(pair.old, pair.new, pair.rows[0].name, pair.rows[0].finding)"
     )
     assert on_server(script) == "d/old/v2 d/new/v1 contains.match better\n"
-    [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["compare new with old"]}}})
+    [run] = runs_named(ask, "compare new with old")
     assert run["state_type"] == "COMPLETED"
-    keys = {record["key"] for record in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
-    assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new", "verdict-d-old-d-new"}
+    assert artifacts_of(ask, run["id"]).keys() == {
+        "differences-d-old-d-new",
+        "comparison-d-old-d-new",
+        "verdict-d-old-d-new",
+    }
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
 
 
@@ -182,9 +186,8 @@ def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     assert (gated.returncode, json.loads(gated.stdout)["outcome"], gated.stderr) == (3, "INCONCLUSIVE", "")
     keys = {}
     for name in ("compare same with d/old/v1", "gate same against d/old/v1"):
-        [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": [name]}}})
-        found = ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}})
-        keys[name] = {entry["key"] for entry in found}
+        [run] = runs_named(ask, name)
+        keys[name] = artifacts_of(ask, run["id"]).keys()
         assert (run["state_type"], "answerkey" in run["tags"]) == ("COMPLETED", True)
     compared = {"comparison-d-old-d-same"}
     assert keys["compare same with d/old/v1"] == compared | {"differences-d-old-d-same"}
@@ -192,7 +195,7 @@ def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     # The commands draw no page.
     assert not (home / "pages/d/same-v1-against-old-v1.html").exists()
     of_flows = "SELECT flow, dataset, status, parameters -> '$.comparing.new' FROM runs WHERE run_id = ?"
-    [compared] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["compare same with d/old/v1"]}}})
+    [compared] = runs_named(ask, "compare same with d/old/v1")
     assert query(home, of_flows, [compared["id"]]) == [("compare-releases", "d", "complete", '"same"')]
     assert query(home, "SELECT DISTINCT status FROM runs WHERE flow = 'gate-releases'") == [("complete",)]
 

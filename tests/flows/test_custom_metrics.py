@@ -5,16 +5,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.flows.deployed_help import Deployed
 from tests.judge_server import JudgeServer, data_of
 from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
-ROOT = Path(__file__).resolve().parents[2]
 METRICS = ROOT / "tests/metrics_core/data/custom_metrics.py"
 SPECS = [
     "contains",

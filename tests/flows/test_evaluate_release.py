@@ -11,6 +11,7 @@ import pytest
 
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import started_on
+from tests.kit.prefect_api import artifacts_of, runs_named
 from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
@@ -78,14 +79,13 @@ def _compared(cli, answers, home):
 
 
 def _shown_in_the_ui(ask, home):
-    named = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 2 releases on faq"]}}})
+    named = runs_named(ask, "evaluate 2 releases on faq")
     # Other tests evaluate such a data set on the same server, each in a home of its own.
     [run] = [run for run in named if str(home) in json.dumps(run["parameters"])]
     assert run["state_type"] == "COMPLETED"
-    of_run = {"flow_runs": {"id": {"any_": [run["id"]]}}}
-    names = [run["name"] for run in ask("task_runs/filter", of_run)]
+    names = [task["name"] for task in ask("task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})]
     assert "score bleu 1/1, 8 rows" in names
-    artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
+    artifacts = artifacts_of(ask, run["id"])
     assert {"scores-faq", "report-faq-new", "scoring"} <= set(artifacts)
     [matches] = [row for row in json.loads(artifacts["scores-faq"]["data"]) if row["metric"] == "exact_match.match"]
     assert [matches[name].split()[0] for name in ("old", "new")] == ["0.250", "0.500"]

@@ -13,6 +13,7 @@ from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.register import keep_gate
 from answerkey.tasks.warehouse.home import Home
+from tests.kit.prefect_api import artifacts_of, runs_named
 from tests.kit.waiting import wait_until
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query, registered
@@ -45,7 +46,7 @@ def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
     rows = query(home, 'SELECT new_report, outcome, "primary", margin FROM verdicts ORDER BY created_at')
     assert rows == [(entry["new"], entry["outcome"], "exact_match.match", 0.05) for entry in content]
     assert query(home, "SELECT status FROM runs") == [("complete",)]
-    [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 3 releases on gated"]}}})
+    [run] = runs_named(ask, "evaluate 3 releases on gated")
     assert run["state_type"] == "COMPLETED"
     # The server's log has the verdicts; on the terminal they stand once, where the command prints its result.
     verdicts = [f"{entry['outcome']}: {entry['sentence']}" for entry in content]
@@ -57,7 +58,7 @@ def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
 
 
 def _artifacts_say_it(ask, run, home):
-    artifacts = {record["key"]: record for record in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
+    artifacts = artifacts_of(ask, run)
     verdict = artifacts["verdict-gated-gated-a-gated-gated-b-d78a73"]
     assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
     assert "| level exact\\_match.match \\>= 0.5 | FAIL | 0.333 [" in verdict["data"]

@@ -11,6 +11,7 @@ from answerkey.flows.score_traces import Tracing, jobs, window_of
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
+from tests.kit.prefect_api import artifacts_of
 from tests.tasks.judging_help import wordy
 from tests.tasks.staging_help import jsonl, query
 from tests.tasks.traces.tracing_help import MAPPING, trace
@@ -75,16 +76,13 @@ def _what_the_ui_shows(home, ask, mean):
     [(run_id,)] = query(home, "SELECT run_id FROM runs WHERE message IS NULL")
     [run] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
     assert (run["name"], run["state_type"]) == ("score traces: rules", "COMPLETED")
-    found = {
-        record["key"]: record["data"]
-        for record in ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run_id]}}})
-    }
-    rows = {row["traces"]: row for row in json.loads(found["score-traces"])}
+    found = artifacts_of(ask, run_id)
+    rows = {row["traces"]: row for row in json.loads(found["score-traces"]["data"])}
     assert [[row[rule] for rule in ("words", "meaning", "off")] for row in (rows["seen"], rows["disabled"])] == [
         ["42", "42", "42"], ["0", "0", "42"],
     ]  # fmt: skip
     assert rows["mean"]["words"] == f"{mean:.3f}"
-    assert "| quarantined | 1 | cannot be scored |" in found["rule-words"]
+    assert "| quarantined | 1 | cannot be scored |" in found["rule-words"]["data"]
     tasks = ask("task_runs/filter", {"task_runs": {}, "flow_runs": {"id": {"any_": [run_id]}}})
     names = sorted(task["name"] for task in tasks)
     assert [name for name in names if not name.startswith("score ")] == [

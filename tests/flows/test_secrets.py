@@ -80,9 +80,8 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
 
 @pytest.mark.parametrize(
     ("form", "place"),
-    [*((form, place) for form in PASTED for place in ("--judge", "a header")),
-     *(("GitHub", place) for place in PLACES)],
-)  # fmt: skip
+    [*((form, "--judge") for form in PASTED), *(("GitHub", place) for place in PLACES if place != "--judge")],
+)
 def test_a_key_that_is_pasted_where_none_belongs_is_refused_and_stored_nowhere(form, place, answers, home, refusal):
     key = PASTED[form]
     words = [word.replace("KEY", key) for word in PLACES[place]]

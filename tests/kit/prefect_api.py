@@ -3,12 +3,14 @@
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from tests.kit.waiting import FAULT_S, wait_until
 
 CLIENT = "tests"
+Ask = Callable[[str, object], list[dict[str, Any]]]
 
 
 def ask_prefect(url: str, method: str, path: str, body: object = None) -> Any:
@@ -33,6 +35,17 @@ def ask_prefect(url: str, method: str, path: str, body: object = None) -> Any:
 
     [text] = wait_until(reply, f"{method} {path}")
     return json.loads(text) if text else None
+
+
+def runs_named(ask: Ask, name: str) -> list[dict[str, Any]]:
+    """The runs of flows that have this name, by the fixture `ask`."""
+    return ask("flow_runs/filter", {"flow_runs": {"name": {"any_": [name]}}})
+
+
+def artifacts_of(ask: Ask, run_id: str) -> dict[str, dict[str, Any]]:
+    """What a run shows in the UI, by its keys."""
+    artifacts = ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+    return {artifact["key"]: artifact for artifact in artifacts}
 
 
 @cache

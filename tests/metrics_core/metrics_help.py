@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from answerkey import Measurement, Sample, evaluate
+from tests.conftest import ROOT
 from tests.kit.processes import finished
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def scored(metric: str, answer: str | None, references: list[str], **options: Any) -> Measurement:

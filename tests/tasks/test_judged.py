@@ -19,6 +19,7 @@ from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
+from tests.metrics_core.judges.asking import call
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import query, refusal, rows_of, run, stage
 
@@ -140,9 +141,8 @@ def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatc
 def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):
     before = datetime.now(UTC)
     ledger = open_ledger(str(tmp_path))
-    call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
-    assert ledger.claim(call["request_key"])
-    _, first = ledger.start(CallLimits(run="r"), call, None)
+    assert ledger.claim("k")
+    _, first = ledger.start(CallLimits(run="r"), call(), None)
     with home.warehouse.writing() as warehouse:
         warehouse.execute("INSERT INTO runs VALUES ('r', 'f', 'd', now(), NULL, 'running', NULL, '{}')")
 
@@ -158,7 +158,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):
     assert query(home, state) == [(first, 1, "sent", None, None)]
     result = {"seconds": 0.5, "tokens_in": 7, "reply": "é 北\x00京"}
     ledger.finish(first, "unreadable", result)
-    _, second = ledger.start(CallLimits(run="r"), {**call, "attempt": 2, "kind": "repair"}, None)
+    _, second = ledger.start(CallLimits(run="r"), call(attempt=2, kind="repair"), None)
     ledger.finish(second, "usable", result)
     copy()
     copy()

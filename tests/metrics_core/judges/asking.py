@@ -3,6 +3,7 @@
 import itertools
 import json
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -88,6 +89,11 @@ def asked_with(server, field):
     return [request.body for request in server.requests if field in data_of(request.body)]
 
 
+def statuses(measurements):
+    """How many measurements there are of each status."""
+    return Counter(one.status for one in measurements)
+
+
 def failure(measurement):
     """Why there is no score."""
     assert isinstance(measurement.outcome, Failed), measurement
@@ -130,6 +136,12 @@ def execute(ledger, statement):
             return cursor.fetchall() if cursor.description else []
     with closing(sqlite3.connect(Path(location) / FILE, isolation_level=None)) as file:
         return file.execute(statement).fetchall()
+
+
+def call(key="k", **changes):
+    """A call that a ledger can start."""
+    fixed = {"judge": "openai/j", "prompt": "p@1", "kind": "ask", "attempt": 1, "format": "text"}
+    return {"request_key": key, **fixed, **changes}
 
 
 def lapse(ledger):

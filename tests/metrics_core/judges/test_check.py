@@ -15,7 +15,7 @@ from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSi
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_brains import garbage
 from tests.judge_server import agreeable, data_of
-from tests.metrics_core.judges.asking import always, ask, count, failure, match, mismatch, options, samples
+from tests.metrics_core.judges.asking import always, ask, count, failure, match, mismatch, options, samples, statuses
 
 SHIPPED = {name: tuple(shipped(name)) for name in ("meaning_match", "ground_truth_similarity")}
 ROWS = samples(15)
@@ -46,10 +46,6 @@ def judge(wrong_on=(), silent_on=lambda _right: False, rows=ROWS):
 
 def checked(server, **changes):
     return options(server, **{"check": "auto", **changes})
-
-
-def statuses(measurements):
-    return Counter(one.status for one in measurements)
 
 
 def only_reason(measurements):

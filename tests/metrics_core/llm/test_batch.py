@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +14,12 @@ from answerkey.metrics_core.llm.ledger import COLUMNS, open_ledger
 from answerkey.metrics_core.measurement import Skipped
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from tests.conftest import ROOT
 from tests.judge_batches import BatchServer
 from tests.judge_brains import agreeable
 from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import ask, every_third_match, failure, lapse, rows, samples, setup
 
-ROOT = Path(__file__).resolve().parents[3]
 MODEL = "openai/gpt-4o-mini"
 POLL_S = 0.02
 

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -20,6 +19,7 @@ from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.client import limiter_of
 from answerkey.metrics_core.llm.model import ModelRef
 from tests import judge_faults
+from tests.conftest import ROOT
 from tests.judge_server import Reply
 from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S, wait_until
@@ -37,13 +37,10 @@ from tests.metrics_core.judges.asking import (
     rows,
     samples,
     setup,
+    statuses,
 )
 
 pytestmark = pytest.mark.usefixtures("first_call_made")
-
-
-def statuses(found):
-    return Counter(one.status for one in found)
 
 
 def assert_right(found):
@@ -425,9 +422,6 @@ def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server,
 
 
 # The one event loop for all judges of a process, and the threads that wait for it.
-
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def never():

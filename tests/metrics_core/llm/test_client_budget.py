@@ -25,6 +25,7 @@ from tests.metrics_core.judges.asking import (
     Setup,
     always,
     ask,
+    call,
     count,
     every_third_match,
     match,
@@ -199,10 +200,9 @@ def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server):
 @contextmanager
 def in_flight(folder, dollars):
     """Another run has a call in flight that may cost as much."""
-    call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     with closing(open_ledger(str(folder))) as ledger:
         assert ledger.claim("k")
-        assert ledger.start(CallLimits(run="other", max_cost_total_usd=dollars), call, dollars)[0] == "go"
+        assert ledger.start(CallLimits(run="other", max_cost_total_usd=dollars), call(), dollars)[0] == "go"
         yield
 
 

@@ -7,18 +7,17 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.llm.provider import abilities
+from tests.conftest import ROOT
 from tests.judge_server import JudgeProcess
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count, execute, spent
 
 pytestmark = pytest.mark.nightly
 
-ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = 600
 CONCURRENCY = 32
 MODEL = "openai/gpt-4o-mini"

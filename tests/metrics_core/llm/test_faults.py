@@ -11,7 +11,6 @@ import os
 import sys
 import zlib
 from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from answerkey import Measurement, Sample
 from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.measurement import Failed
+from tests.conftest import ROOT
 from tests.judge_faults import PASSING
 from tests.judge_http import Received, http
 from tests.judge_server import JudgeServer, Reply, scheduled
@@ -41,7 +41,6 @@ from tests.raw_server import RawServer, ok, said
 
 pytestmark = pytest.mark.usefixtures("first_call_made")
 
-ROOT = Path(__file__).resolve().parents[3]
 MODEL, ROWS = "openai/gpt-4o-mini", 12
 USAGE = {"prompt_tokens": 1_000, "completion_tokens": 60, "total_tokens": 1_060}
 BILLED_USD, MOST_USD = 1_000 * 0.15e-6 + 60 * 0.6e-6, 1_024 * 0.6e-6

@@ -31,11 +31,11 @@ from answerkey.metrics_core.llm.ledger import (
     ledger_exists,
     open_ledger,
 )
+from tests.conftest import ROOT
 from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S, wait_until
-from tests.metrics_core.judges.asking import count, execute, lapse
+from tests.metrics_core.judges.asking import call, count, execute, lapse
 
-ROOT = Path(__file__).resolve().parents[3]
 FREE, RUN = CallLimits(run="run"), CallLimits(run="run", max_calls=10, max_cost_usd=2.0)
 
 
@@ -43,11 +43,6 @@ FREE, RUN = CallLimits(run="run"), CallLimits(run="run", max_calls=10, max_cost_
 def ledger(place):
     with closing(open_ledger(place)) as opened:
         yield opened
-
-
-def call(key="k", **changes):
-    fixed = {"judge": "openai/j", "prompt": "p@1", "kind": "ask", "attempt": 1, "format": "text"}
-    return {"request_key": key, **fixed, **changes}
 
 
 def start(ledger, budget, call, most_usd=None):

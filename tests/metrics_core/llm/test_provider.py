@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 from email.utils import formatdate
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,13 +18,13 @@ from answerkey.metrics_core.llm.access import NO_LIMITS, CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import abilities, complete, count_tokens, missing_key, seconds_to_wait
 from answerkey.metrics_core.llm.request import CallError
+from tests.conftest import ROOT
 from tests.judge_http import http
 from tests.judge_server import Reply
 from tests.kit.processes import finished
 from tests.metrics_core.judges.asking import ask, match, patiently, samples, setup
 from tests.raw_server import RawServer, ok, said
 
-ROOT = Path(__file__).resolve().parents[3]
 MESSAGES = ({"role": "user", "content": "Are they the same?"},)
 
 

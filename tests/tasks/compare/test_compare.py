@@ -12,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import compare, compare_all, stored_comparisons
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release, releases, row_of
+from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import query, refusal
 
 N = 60
@@ -40,6 +41,14 @@ def two(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pair(two):
     return compare(two, "d/old/v1", "d/new/v1", all_fields=True)
+
+
+MATCH = "exact_match.match"
+
+
+def matches(right, without=()):
+    """Whether each answer of a release is right; the questions `without` have none."""
+    return {MATCH: {f"q{i:03}": float(is_right) for i, is_right in enumerate(right) if i not in without}}
 
 
 def test_a_binary_field_by_hand(pair):
@@ -91,13 +100,8 @@ def test_pairs_are_corrected_for_together(home):
     """Of 40 answers each new release gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
     names = ["a", "b", "c", "d"]
     fixed = {"base": range(0)} | {name: range(20 + place, 27 + place) for place, name in enumerate(names)}
-    releases(
-        home,
-        {
-            name: [answer(i, "yes" if i < 20 or i in right else "no") for i in range(40)]
-            for name, right in fixed.items()
-        },
-    )
+    made = [Made(name, matches(i < 20 or i in right for i in range(40))) for name, right in fixed.items()]
+    warehouse(home, made, "d")
     alone = compare(home, "d/base/v1", "d/a/v1")
     assert (alone.overall[0].finding, alone.overall[0].p_adjusted, alone.n_pairs) == ("better", 2 / 2**7, 1)
     pairs = [("d/base/v1", f"d/{name}/v1") for name in names]
@@ -263,9 +267,9 @@ def test_a_row_in_another_slice_is_in_neither(home):
 
 def test_clusters_are_exchanged_whole(home):
     # Ten clusters of ten rows that all change alike are ten observations and not a hundred.
-    old = [answer(i, "no", cluster=f"c{i // 10}") for i in range(100)]
-    new = [answer(i, "yes" if i // 10 < 8 else "no", cluster=f"c{i // 10}") for i in range(100)]
-    releases(home, {"old": old, "new": new})
+    clusters = {f"q{i:03}": f"c{i // 10}" for i in range(100)}
+    right = {"old": [False] * 100, "new": [i < 80 for i in range(100)]}
+    warehouse(home, [Made(name, matches(rights), clusters=clusters) for name, rights in right.items()], "d")
     row = row_of(compare(home, "d/old/v1", "d/new/v1"), "exact_match.match")
     assert (row.test, row.fixed, row.broken) == ("cluster sign-flip", 80, 0)
     assert row.p == pytest.approx(2 / 2**8)
@@ -297,11 +301,15 @@ def test_length_warns_above_half_as_much_again(home):
 
 def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(home):
     """60 of 400 answers fixed; of 60 others the new release gives the same wrong answers, or none at all."""
-    old = [answer(i, "yes" if i < 200 else "no") for i in range(400)]
-    fixed = [answer(i, "yes" if i < 260 else "no") for i in range(400)]
-    left_out = {"some": fixed[10:], "many": fixed[:100] + fixed[155:]}
-    releases(home, {"old": old, "fixed": fixed, **left_out})
-    pairs = {name: compare(home, "d/old/v1", f"d/{name}/v1") for name in ("fixed", *left_out)}
+    old, fixed = [i < 200 for i in range(400)], [i < 260 for i in range(400)]
+    made = {
+        "old": matches(old),
+        "fixed": matches(fixed),
+        "some": matches(fixed, without=range(10)),
+        "many": matches(fixed, without=range(100, 155)),
+    }
+    warehouse(home, [Made(name, scores) for name, scores in made.items()], "d")
+    pairs = {name: compare(home, "d/old/v1", f"d/{name}/v1") for name in ("fixed", "some", "many")}
     rows = {name: row_of(pair, "exact_match.match") for name, pair in pairs.items()}
     findings = {name: (row.finding, row.n_unanswered) for name, row in rows.items()}
     assert findings == {"fixed": ("better", 0), "some": ("better", 10), "many": ("not shown to differ", 55)}

@@ -1,13 +1,12 @@
 """Many rows are tested as few groups: as valid, as sharp, and much quicker."""
 
-import json
-
 import numpy as np
 import pytest
 
 from answerkey.metrics_core.decide.paired import paired_difference
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.paired_samples import groups
+from tests.tasks.gating_help import Made, warehouse
 
 N = 12_000
 
@@ -35,34 +34,10 @@ def scores():
 
 
 def test_a_comparison_of_many_rows(home, scores):
-    signatures = {"rouge_l": "rouge_l|v1"}
-    with home.warehouse.writing() as warehouse:
-        for name, values in zip(("old", "new"), scores, strict=True):
-            report, manifest = f"d/{name}/v1", {"answers_version": "a", "signatures": signatures, "run_id": "r"}
-            about = [report, name, json.dumps(manifest)]
-            warehouse.execute(
-                "INSERT INTO reports BY NAME SELECT ? AS report_id, 'd' AS dataset, 'v' AS dataset_version, "
-                "? AS release, 1 AS version, now() AS created_at, 'COMPLETE' AS status, ? AS manifest, "
-                "'a' AS answers_version, 'r' AS run_id",
-                about,
-            )
-            warehouse.execute(
-                "INSERT INTO report_scores BY NAME SELECT ? AS report_id, ? AS release, 'rouge_l' AS metric, "
-                "'f1' AS field, 'all' AS slice, ? AS n_total, ? AS n_scored, 0 AS n_failed, 0 AS n_undefined, "
-                "0 AS n_skipped, 1 AS coverage, 0 AS mean",
-                [report, name, N, N],
-            )
-            ids = [f"s{i:05}" for i in range(N)]
-            warehouse.execute(
-                "INSERT INTO answers "
-                "SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL, 1, NULL, NULL, NULL",
-                [name, ids],
-            )
-            warehouse.execute(
-                "INSERT INTO scores "
-                "SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x', 1",
-                [report, name, ids, values.tolist()],
-            )
+    ids = [f"s{i:05}" for i in range(N)]
+    slices = {name: {"kind": "one"} for name in ids}
+    old, new = ({"rouge_l.f1": dict(zip(ids, values.tolist(), strict=True))} for values in scores)
+    warehouse(home, [Made("old", old, slices=slices), Made("new", new, slices=slices)], "d")
     overall, slice_ = compare(home, "d/old/v1", "d/new/v1").rows
     exact = paired_difference(*scores, permutations=9999)
     assert (overall.n_common, overall.test, slice_.slice) == (N, "sign-flip", "kind=one")

@@ -26,12 +26,12 @@ from answerkey.tasks.releases.provenance import answers_file, generation_of
 from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.releases.register import stored_source
 from answerkey.tasks.warehouse.home import Home
+from tests.conftest import ROOT
 from tests.judge_server import JudgeProcess, JudgeServer
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count
 from tests.tasks.staging_help import jsonl, query, refusal, run
 
-ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-canary-generation-0123456789"
 PLAIN = Prompting()
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}

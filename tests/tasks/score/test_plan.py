@@ -102,11 +102,6 @@ def test_what_was_skipped_is_tried_again_but_has_not_failed(home):
     assert todo_of(failed.shards[0]) == ["q3", "q4", "q5", "q6", "q7"]
 
 
-def test_only_failed_on_a_new_warehouse_has_nothing_to_do(home):
-    made = planned(home, ROWS, "bleu", only_failed=True)
-    assert (made.shards, made.n_todo) == ((), (("bleu", 0),))
-
-
 def test_a_part_finished_before_a_crash_is_found_again(home):
     [shard] = planned(home, ROWS, "bleu").shards
     score_shard(shard)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.traces import funnel as funnels
 from answerkey.tasks.traces.funnel import alone
 from answerkey.tasks.warehouse.home import Home
+from tests.conftest import ROOT
 from tests.judge_server import JudgeServer
 from tests.kit.waiting import FAULT_S
 from tests.tasks import staging_help
@@ -336,7 +336,6 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(5,)]
 
 
-ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -23,6 +23,7 @@ from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
 from tests.kit.waiting import FAULT_S, wait_until
+from tests.metrics_core.judges.asking import call
 from tests.tasks.staging_help import query, refusal, run, source_of
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other, write
 
@@ -297,9 +298,8 @@ class TestBackup:
         with home.store.atomic_write("pages/a.html") as page:
             page.write_text("a page")
         ledger = open_ledger(home.ledger)
-        call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
         assert ledger.claim("k")
-        _, number = ledger.start(CallLimits(run="run"), call, 0.1)
+        _, number = ledger.start(CallLimits(run="run"), call(), 0.1)
         ledger.finish(number, "usable", {"reply": "yes", "cost_usd": 0.01})
         ledger.close()
         self.program("pg_dump", "--format=custom", f"--file={tmp_path / 'catalog'}", f"--dbname={catalog_of(home)}")

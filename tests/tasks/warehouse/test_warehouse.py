@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -14,12 +13,11 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
+from tests.conftest import ROOT
 from tests.kit.processes import finished
 from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import query
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other, write
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
