@@ -134,7 +134,7 @@ MOST_TOKENS = {
 }
 """The steps in which the product becomes smaller, and the most tokens of code that each may leave of it."""
 DONE = "data, readers"
-MOST_TOKENS_OF_TESTS = 329_950
+MOST_TOKENS_OF_TESTS = 330_100
 MOST_WORDS_OF_SQL = 20_000
 PRODUCT = ("metrics_core", "tasks", "flows", "answerkey")
 
