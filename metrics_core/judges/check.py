@@ -134,15 +134,16 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
     if not metric.access.run:
         metric = replace(metric, access=replace(metric.access, run=uuid.uuid4().hex))
     judges = metric.alone()
-    for model, asking in judges:
+    for model, alone in judges:
+        asking, n_changes = _since_it_changed(alone, questions)
         repeated = asked_before(asking, questions)
         measurements = _asked(asking, questions)
         fresh = _asked(asking, repeated, again=_AGAIN)
         how_changed = _how_changed(asking, measurements, fresh, n_judges=len(judges))
         if how_changed:
-            # Earlier replies say nothing of it
+            # Earlier replies say nothing of it; later runs compare with those of today
             changed.append(f"{model.label} {how_changed}")
-            fresh = _asked(asking, questions, again=_AGAIN)
+            fresh = _asked(_asking_since(asking, n_changes + 1), questions)
         measurements |= fresh
 
         answered = replies[model.label] = [
@@ -168,6 +169,19 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
     return check
 
 
+def _since_it_changed(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> tuple[JudgeMetric, int]:
+    """The metric that asks a judge as runs do since it last changed under its name, and how often it has changed."""
+    n_changes = 0
+    while asked_before(later := _asking_since(asking, n_changes + 1), questions):
+        asking = later
+        n_changes += 1
+    return asking, n_changes
+
+
+def _asking_since(asking: JudgeMetric, n_changes: int) -> JudgeMetric:
+    return replace(asking, access=replace(asking.access, again=f"changed {n_changes}"))
+
+
 def asked_before(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> list[KnownAnswer]:
     """Choose the questions that a judge is asked again, from all that earlier runs have its replies to.
 
@@ -177,16 +191,18 @@ def asked_before(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> list[
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    calls_by_question = list(asking.expected([question.sample for question in questions], lambda _key: None))
-    keys = [call.request.key for call in chain.from_iterable(calls_by_question)]
+    keys_by_question: list[list[str]] = []
+    for calls in asking.expected([question.sample for question in questions], lambda _key: None):
+        requests = [replace(call.request, again=asking.access.again) for call in calls if call.exact]
+        keys_by_question.append([request.key for request in requests] if len(requests) == len(calls) else [])
     usable = set()
     with ledger_calls(asking.access.ledger) as calls_of:
-        for call in calls_of(keys):
+        for call in calls_of([*chain.from_iterable(keys_by_question)]):
             if call["run"] != asking.access.run and call["status"] == "usable":
                 usable.add(call["request_key"])
     in_ledger = []
-    for question, calls in zip(questions, calls_by_question, strict=True):
-        if calls and all(call.exact and call.request.key in usable for call in calls):
+    for question, keys in zip(questions, keys_by_question, strict=True):
+        if keys and usable.issuperset(keys):
             in_ledger.append(question)
     # Evenly, so that there are some of each verdict
     return in_ledger[:: max(1, -(-len(in_ledger) // N_AGAIN))]
@@ -229,12 +245,13 @@ def estimate_cost(
         # Judges that need not be asked about rows are not checked
         row_calls = counter.calls
         if row_calls or not n_samples:
-            for _, asking in metric.alone():
+            for _, alone in metric.alone():
+                asking, _ = _since_it_changed(alone, questions)
                 # All questions, and those that are asked again; a judge that has changed is asked more
                 for asked, again in ((questions, ""), (asked_before(asking, questions), _AGAIN)):
                     calls_of_check = asking.expected([question.sample for question in asked], ledger.reply)
                     for call in chain.from_iterable(calls_of_check):
-                        counter.add(replace(call, request=replace(call.request, again=again)))
+                        counter.add(replace(call, request=replace(call.request, again=again or asking.access.again)))
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, checks=counter.calls - row_calls)

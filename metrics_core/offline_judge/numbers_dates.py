@@ -447,8 +447,8 @@ def _in_digits(spoken: re.Match[str]) -> str:
 def times(normal: str) -> list[frozenset[int]]:
     """Every time of day that a normalised text names: the minutes since midnight that each can mean.
 
-    Without "am" or "pm" an hour from 1 to 12 is in the morning or in the afternoon. A day is added to what is counted in
-    halves of a day, or may be: "9:00" may be 9 pm, and hardly 21:00.
+    Without "am" or "pm" an hour from 1 to 12 is in the morning or in the afternoon. A day is added to what is counted
+    in halves of a day, or may be: "9:00" may be 9 pm, and hardly 21:00.
 
     >>> [sorted(time) for time in times("from 2 p.m. to 16:30, or at 5 o'clock")]
     [[840, 2280], [990], [300, 1020, 2460]]

@@ -180,8 +180,8 @@ def test_a_judge_that_changed_under_its_name_between_two_releases_is_no_pass(bar
         assert (outcome, changed in text) == ("INCOMPLETE", True), text
         assert changed in words(bare_cli("compare", "fa", "fb"))
         # Answers that were all judged by what it is now
-        evaluate("fc", ending=" So it is.", right=50, sure=25)
-        evaluate("fd", ending=" So it is.", right=40, sure=35)
+        assert another_model not in evaluate("fc", ending=" So it is.", right=50, sure=25)
+        assert another_model not in evaluate("fd", ending=" So it is.", right=40, sure=35)
         assert gated("fc", "fd")[0] == "INCONCLUSIVE"
 
 

@@ -189,7 +189,7 @@ def test_another_model_under_the_name_of_a_judge_is_noticed_beyond_what_a_judge_
     assert (line in caplog.text) == changed
     assert statuses(measurements) == {status: len(ROWS)}
     n_rows = len(ROWS) if status == "scored" else 0
-    assert server.n_requests - before == N_AGAIN + n_moved + n_wavering + 30 * changed + n_rows
+    assert server.n_requests - before == N_AGAIN + n_moved + n_wavering + 40 * changed + n_rows
 
 
 @pytest.mark.parametrize("metric", [MeaningMatch, GroundTruthSimilarity])
