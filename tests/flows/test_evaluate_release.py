@@ -56,7 +56,7 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
     _shown_in_the_ui(ask, home)
     shown = cli("report", "--by", "exact_match.match").stdout.splitlines()
     start = shown.index("exact_match.match by slice: mean [95 % interval]")
-    cells = [line.split() for line in shown[start + 4 : start + 8]]
+    cells = [line.split() for line in shown[start + 3 : start + 7]]
     assert cells == [["topic=colour", "0.000", "1.000", "1"], ["topic=geo", "1.000", "0.000", "1"],
                      ["topic=name", "0.000", "0.000", "1"], ["topic=number", "0.000", "1.000", "1"]]  # fmt: skip
     _compared(cli, answers, home)

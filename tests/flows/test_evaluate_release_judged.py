@@ -136,7 +136,7 @@ def _dry_run(evaluate, judge, home, ask):
     assert plain.returncode == 0, plain.stderr
     lines = plain.stdout.splitlines()
     assert lines[0].strip() == "dry run: what the judges would be asked"
-    cells = [line.split() for line in lines[2:] if line]
+    cells = [line.split() for line in lines[1:] if line]
     assert cells[0] == ["metric", "samples", "calls", "ledger", "tokens", "in/out", "cost"]
     assert [row[:4] for row in cells[2:4]] == [
         ["meaning_match", "8", str(N_MATCH), "0"],

@@ -396,7 +396,7 @@ def address(tmp_path_factory):
 def test_one_comes_from_the_overview_to_every_report_and_back(show, address):
     opened = show(address, 1400)
     expect(opened.page.get_by_role("heading", name="Newest verdicts")).to_be_visible()
-    for name in (f"{HOSTILE} v1", "old v1", "only v1"):
+    for name in (f"{HOSTILE}/v1", "old/v1", "only/v1"):
         opened.page.get_by_role("rowheader").get_by_role("link", name=name, exact=True).click()
         expect(opened.rows.first).to_be_visible()
         opened.page.get_by_role("link", name="All reports").click()
