@@ -143,7 +143,7 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
         if how_changed:
             # Earlier replies say nothing of it; later runs compare with those of today
             changed.append(f"{model.label} {how_changed}")
-            fresh = _asked(_asking_since(asking, n_changes + 1), questions)
+            fresh = _asked(_asking_again(asking, _changed(n_changes + 1)), questions)
         measurements |= fresh
 
         answered = replies[model.label] = [
@@ -172,14 +172,18 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
 def _since_it_changed(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> tuple[JudgeMetric, int]:
     """The metric that asks a judge as runs do since it last changed under its name, and how often it has changed."""
     n_changes = 0
-    while asked_before(later := _asking_since(asking, n_changes + 1), questions):
+    while asked_before(later := _asking_again(asking, _changed(n_changes + 1)), questions):
         asking = later
         n_changes += 1
     return asking, n_changes
 
 
-def _asking_since(asking: JudgeMetric, n_changes: int) -> JudgeMetric:
-    return replace(asking, access=replace(asking.access, again=f"changed {n_changes}"))
+def _changed(n_changes: int) -> str:
+    return f"changed {n_changes}"
+
+
+def _asking_again(asking: JudgeMetric, again: str) -> JudgeMetric:
+    return replace(asking, access=replace(asking.access, again=again))
 
 
 def asked_before(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> list[KnownAnswer]:
@@ -260,8 +264,7 @@ def estimate_cost(
 def _asked(asking: JudgeMetric, questions: Sequence[KnownAnswer], again: str = "") -> dict[KnownAnswer, Measurement]:
     """What a judge replies: what the ledger has, or, if it is asked `again`, what this run was told then."""
     if again:
-        access = replace(asking.access, again=f"{asking.access.run} {again}")
-        asking = replace(asking, access=access)
+        asking = _asking_again(asking, f"{asking.access.run} {again}")
     measurements = asking.measure([question.sample for question in questions])
     return dict(zip(questions, measurements, strict=True))
 

@@ -79,7 +79,10 @@ _ERA = re.compile(
 _COMMA_BEHIND_DOTS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\w|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
 _KELVIN = re.compile(r"(?<=\d )K(?![\w.]| ?\d)")
-_SPELLINGS: Mapping[str, Mapping[str, str]] = TABLES["spellings"]
+_USUAL_SPELLINGS = {
+    mark: [(re.compile(pattern), spelling) for pattern, spelling in spellings.items()]
+    for mark, spellings in TABLES["spellings"].items()
+}
 """By what a text must have in it: patterns, and what stands for them."""
 _MAY_BE_SHORT = re.compile(r"\d K\b|\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}[.,]\d")
 # "2k", "1500K" and "1.000 €" may be thousands, or a resolution, kelvin, or a number with decimals
@@ -233,10 +236,10 @@ def read(text: str) -> Text:
         digits_only = _LATEX_FRACTION.sub(r"\1/\2", digits_only)
     normal = with_times_in_digits(normalise(digits_only))
     # What has another usual spelling: "isn't", "18+", "requests/min", "UTC-5", "1h30", "the third quarter"
-    for mark, spellings in _SPELLINGS.items():
+    for mark, spellings in _USUAL_SPELLINGS.items():
         if mark in normal:
-            for pattern, spelling in spellings.items():
-                normal = re.sub(pattern, spelling, normal)
+            for pattern, spelling in spellings:
+                normal = pattern.sub(spelling, normal)
     if "c" in normal or "э" in normal:
         normal = _ERA.sub(lambda era: "bc" if era["before"] else "ad", normal)
     if "-" in normal or "–" in normal:

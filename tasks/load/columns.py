@@ -234,12 +234,13 @@ def _are_texts(text: str, items: Sequence[Any]) -> bool:
 
 
 def notes_on(
-    columns: ColumnMap, records: Sequence[Record], option: str, converted: bool = False
-) -> tuple[list[str], list[str]]:
-    """Say how columns are read, in phrases for one line, and what else users are to know, in a line each.
+    columns: ColumnMap, records: Sequence[Record], option: str, *, more: Sequence[str] = (), converted: bool = False
+) -> list[str]:
+    """Say how columns are read, in one line, and what else users are to know, in a line each.
 
     Args:
         option: the one that maps columns.
+        more: what else the first line says.
         converted: whether a format made the records, so that there is nothing to map.
     """
     notes: list[str] = []
@@ -290,7 +291,8 @@ def notes_on(
     if unnamed:
         phrases.append(f"not used: {listed(unnamed, _MOST_UNUSED)}")
 
-    return phrases, [*notes, *_notes_on_references(columns, records, option)]
+    first = ["; ".join([*phrases, *more])] if phrases or more else []
+    return [*first, *notes, *_notes_on_references(columns, records, option)]
 
 
 def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:

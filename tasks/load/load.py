@@ -261,19 +261,20 @@ def _stager_of(
         notes.append(f"{name}: not read: {listed(unread, 40)}")
     # With --wide each row became a record for each release, of which one is enough here
     records = answers.records[:: len(source.wide) or 1]
-    phrases, remarks = notes_on(columns, records, "--map", reading.is_converted)
 
     # The release. The column of a plain table is believed. The log of a tool names the model, which may have written
     # several files: then each file is a release
     has_release = source.release or ("release" in columns.paths and not reading.is_converted)
+    about_release = []
     by_file = {} if has_release else _releases_by_file(source, columns, read_again())
     if by_file:
-        phrases.append(f"each file is a release: {listed(list(by_file.values()))}")
+        about_release.append(f"each file is a release: {listed(list(by_file.values()))}")
     default_release = ""
     if not (source.release or by_file or "release" in columns.paths):
         default_release = _release_called_after(source.answers)
-        phrases.append(f"the release is called {default_release!r} after the file")
-    notes += [f"{name}: {line}" for line in ("; ".join(phrases), *remarks) if line]
+        about_release.append(f"the release is called {default_release!r} after the file")
+    lines = notes_on(columns, records, "--map", more=about_release, converted=reading.is_converted)
+    notes += [f"{name}: {line}" for line in lines]
     if source.release and "release" in columns.guessed:
         cells = [value(record, columns.paths["release"]) for record in records]
         releases = dict.fromkeys(str(cell) for cell in cells if cell)
@@ -494,8 +495,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
         if key not in columns.paths:
             names, likely = suggested(key, rows.records, columns.paths.values())
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={likely}")
-    phrases, remarks = notes_on(columns, rows.records, "--map-references")
-    notes += [f"{_name(source.references)}: {line}" for line in ("; ".join(phrases), *remarks) if line]
+    notes += [f"{_name(source.references)}: {line}" for line in notes_on(columns, rows.records, "--map-references")]
 
     # Keep one row per id
     table = ReferenceTable(out)
