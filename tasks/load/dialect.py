@@ -278,7 +278,7 @@ def find_dialect(file: Path) -> Dialect:
     # All other signs may stand anywhere
     dialects = []
     for delimiter in excel_delimiter or _likely_delimiters(header):
-        title = " ".join(below_excel_line[:n_titles])
+        title = " ".join(below_excel_line[:n_titles]).strip(f"{delimiter} \n\r")
         dialect = Dialect(delimiter=delimiter, newline=newline, n_skipped=n_skipped, title=title)
         signs = _signs(file, dialect)
         has_quotes = "quote" in signs
