@@ -175,8 +175,7 @@ class _Ruled:
             indices = sorted(nearest[:MOST_REFERENCES])
 
         references = [read(pair.references[index]) for index in indices]
-        dates = frozenset(chain.from_iterable(reference.dates for reference in references))
-        cases = tuple(Case.of(question, answer, reference, dates) for reference in references)
+        cases = tuple(Case.of(question, answer, reference, references) for reference in references)
         return _Ruled(cases, tuple(map(decide, cases)), tuple(indices))
 
 

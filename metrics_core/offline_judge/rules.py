@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations, pairwise, product
+from itertools import chain, combinations, pairwise, permutations, product
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
@@ -74,7 +74,7 @@ class Case:
     """An answer and a reference.
 
     `head` is the first sentence of the answer without its introduction, `residue` its content stems that the question
-    does not have, `dates` the dates of all references.
+    does not have, `dates` the dates of all references, `named` the stems of all of them.
 
     >>> case = Case.of(read("Who painted it?"), read("It was Leonardo. He was old."), read("Leonardo"))
     >>> case.head.raw, case.residue
@@ -87,14 +87,19 @@ class Case:
     head: Text
     residue: tuple[str, ...]
     dates: frozenset[Date] = frozenset()
+    named: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(question: Text, answer: Text, reference: Text, dates: frozenset[Date] = frozenset()) -> Case:
-        """Find the head of the answer, and its residue."""
+    def of(question: Text, answer: Text, reference: Text, references: Sequence[Text] = ()) -> Case:
+        """Find the head of the answer, and its residue; `references` are all that the answer is compared with."""
         head = read(shelled(sentences(answer.raw)[0]))
         asked_stems = question.stem_set - reference.stem_set
         residue = tuple([stem for stem in head.said if stem not in asked_stems and stem not in SHELL_WORDS])
-        return Case(question=question, answer=answer, reference=reference, head=head, residue=residue, dates=dates)
+        dates = frozenset(chain.from_iterable(text.dates for text in references))
+        named = frozenset(chain.from_iterable(text.stems for text in references))
+        return Case(
+            question=question, answer=answer, reference=reference, head=head, residue=residue, dates=dates, named=named
+        )
 
 
 _OR_MORE = frozenset(("least", "most"))
@@ -380,7 +385,7 @@ def _denied_behind(case: Case) -> bool:
 
 _EXCLUDING = re.compile(
     r"\b(?:rather than|instead of|unlike|other than|except(?: for)?|excluding|apart from|neither"
-    r"|(?:any|every)(?:one|body|thing) but)(?: \w+){0,2}$|\bnon$"
+    r"|(?:any|every)(?:one|body|thing) but)(?: \w+){0,2}$|\b(?:non|not)$"
 )
 
 
@@ -449,18 +454,32 @@ def undenied(case: Case) -> bool:
 
     >>> undenied(Case.of(read("Is there a fee?"), read("it costs money"), read("it costs no money")))
     True
+    >>> undenied(Case.of(read("What is its state?"), read("It was paid."), read("not yet paid")))
+    True
     """
     reference = case.reference
-    denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS}
-    return reference.negated and not case.answer.negated and len(denied) > 1 and denied <= case.answer.stem_set
+    if not reference.negated or case.answer.negated:
+        return False
+    denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS} - _YET
+    # A single word is denied if the answer says nothing else
+    return denied <= case.answer.stem_set if len(denied) > 1 else denied == set(case.head.said)
+
+
+_YET = frozenset(("yet", "already", "still", "noch", "mehr"))
 
 
 def same_reply(case: Case) -> bool:
-    """The reference only says yes or no, and the answer says the same in its own way.
+    """The reference only says yes or no, and the answer says the same in its own way; or both deny the same word.
 
     >>> same_reply(Case.of(read("Is it legal?"), read("It isn't."), read("No")))
     True
+    >>> same_reply(Case.of(read("What is its state?"), read("unpaid"), read("not paid")))
+    True
     """
+    for denial, word in permutations((case.reference, case.head)):
+        is_denial = denial.negated and len(denial.tokens) == 2 and len(word.said) == 1
+        if is_denial and any(turned_round(stem, word.said[0]) for stem in denial.stems):
+            return True
     is_short = len(case.reference.tokens) == 1
     return is_short and not hedges(case.answer.normal) and polarity(case.reference, case.answer, case.question) > 0
 
@@ -468,6 +487,7 @@ def same_reply(case: Case) -> bool:
 _LIST_MARK = re.compile(r"\s*[,;]\s+|,?\s(?:and|и|und|et|y)\s")
 _ONE_LETTER = re.compile(r"\W*[A-Z]\W*")
 _SEVERAL_LETTERS = re.compile(r"\W*[A-Z](?:\s*(?:[,;/&+]|and|or)\s*[A-Z])+\W*")
+_AND = re.compile(r"\s(?:and|и|und|et|y)\s")
 _AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
 
 
@@ -490,6 +510,9 @@ def other_list(case: Case) -> bool:
     # The reference is a list if one is asked for, or if it has nothing but numbers
     only_numbers = len(expected_numbers) == len(enumerated) and len(numbers) >= len(case.residue)
     asks_list = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
+    # "Ada" for "Ada and Eve"
+    is_pair = bool(_AND.search(case.reference.normal)) and "," not in case.reference.normal
+    asks_list = asks_list or (is_pair and set(case.residue) in map(set, enumerated))
     if not (asks_list or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return False
     stated = case.answer.stems
@@ -502,6 +525,25 @@ def other_list(case: Case) -> bool:
     if only_numbers and numbers != expected_numbers:
         return True
     return not all(is_present) and all(occurs(residue_stem, expected) for residue_stem in case.residue)
+
+
+def longer_list(case: Case) -> bool:
+    """The answer lists all that the reference names, and more: "Ada and Eve" for "Ada".
+
+    >>> longer_list(Case.of(read("Which colour?"), read("red and green"), read("red")))
+    True
+    """
+    if not _AND.search(case.head.normal) or len(sentences(case.answer.raw)) > 1 or not clear(case):
+        return False
+    stated = set(_enumerated(case.head.normal))
+    expected = set(_enumerated(case.reference.normal))
+    added = set(chain.from_iterable(stated - expected))
+    known = case.question.stem_set | case.named
+    only_lists = len(added) <= _MAX_ADDED_WORDS and set(case.head.stems) <= {*chain(*stated), *_JOINING_WORDS}
+    return expected < stated and bool(added) and only_lists and known.isdisjoint(added)
+
+
+_JOINING_WORDS = ("and", "и", "und", "et", "y", "the", "a", "an")
 
 
 # References come again with every answer.
@@ -874,6 +916,39 @@ def predecessor(case: Case) -> bool:
     return len(added) == 1 and added[0] in _STANDING_IN and added[0] not in case.question.tokens
 
 
+_QUALIFIED = re.compile(
+    r"^(?:\w+ ){0,2}?(?:near|nearby|beside|(?:just )?outside(?: of)?|(?:close|adjacent) to|(?:away|far) from"
+    r"|(?:north|south|east|west)\w* of|[\d.,]+ ?\w+ (?:from|off)) "
+    r"|,? (?:except|excluding|but not|unless|apart from|other than)\b.*$"
+)
+_OF_SOMEBODY = re.compile(r"(?<=\w)['’]s(?: \w+){1,2}$")
+
+
+def qualified(case: Case) -> bool:
+    """One names what the other one only names to say what it means: "outside Berlin", "all except Berlin".
+
+    To a question for a person, "the buyer's bank" is not the buyer.
+
+    >>> qualified(Case.of(read("Where is it?"), read("30 km from Berlin"), read("Berlin")))
+    True
+    """
+    asks_who = case.question.tokens[:1] in _ASKING_WHO
+    for pattern in (_QUALIFIED, _OF_SOMEBODY) if asks_who else (_QUALIFIED,):
+        texts = (case.head.normal.strip(" ."), case.reference.normal.strip(" ."))
+        plain, longer = sorted(texts, key=lambda text: pattern.search(text) is not None)
+        is_one = pattern.search(longer) and not pattern.search(plain) and not pattern.search(case.question.normal)
+        if is_one and _named(plain) == _named(pattern.sub("", longer)):
+            return True
+    return False
+
+
+_ASKING_WHO = (("who",), ("whom",))
+
+
+def _named(text: str) -> set[str]:
+    return {stem for stem in read(text).said if stem not in SHELL_WORDS}
+
+
 def other_variant(case: Case) -> bool:
     """A word makes another name of a name: "West Virginia", "Pro Plus".
 
@@ -968,7 +1043,7 @@ def other_formula(case: Case) -> bool:
     return formulas_differ(case.head.raw, case.reference.raw)
 
 
-RULES_VERSION = 12
+RULES_VERSION = 13
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
@@ -995,12 +1070,14 @@ RULES: Mapping[Callable[[Case], bool], Ruling] = {
     same_number: Ruling("same_number", "the answer names the same number", "match"),
     same_date: Ruling("same_date", "the answer names the same date", "match"),
     several_letters: Ruling("other_list", "the answer names several letters, and the reference one", "partial"),
+    longer_list: Ruling("other_list", "the answer lists more than the reference", "multiple_alternatives"),
     other_list: Ruling("other_list", "the answer does not list what the reference lists", "partial"),
     other_number: Ruling("other_number", "the answer names another number"),
     other_contact: Ruling("other_name", "the answer names another address, file or number"),
     turned_pair: Ruling("other_order", "the answer exchanges two numbers of the reference"),
     other_order: Ruling("other_order", "the answer exchanges two things of the reference"),
     relative: Ruling("other_name", "the answer names a relative of the one whom the reference names"),
+    qualified: Ruling("other_name", "one is near, left out of or part of what the other names"),
     predecessor: Ruling("other_name", "the answer names somebody who was it before, or stands in for it"),
     stated: Ruling("stated", "the answer says what the reference says", "match"),
     other_name: Ruling("other_name", "the answer names another one of that name"),

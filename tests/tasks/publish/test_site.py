@@ -108,7 +108,7 @@ def test_the_overview_lists_reports_verdicts_and_spend(home):
     assert faq.headlines == ("exact_match.match", "token_overlap.recall")
     stored = query(
         home,
-        "SELECT release || ' v1', format('{:.3f} [{:.3f}, {:.3f}]', mean, ci_low, ci_high) FROM report_scores "
+        "SELECT release || '/v1', format('{:.3f} [{:.3f}, {:.3f}]', mean, ci_low, ci_high) FROM report_scores "
         "WHERE slice = 'all' AND field = 'match' AND report_id LIKE 'faq/%' ORDER BY mean DESC",
     )
     [table] = faq.reports
