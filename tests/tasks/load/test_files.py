@@ -46,7 +46,8 @@ def line(file, options, folder):
         return f"{first} | | | {_cell(f'`{said}`')} |"
     rows = rows_of(done.staged)
     named = re.compile(
-        ": (not used|not read|left out|--release .* stands for|.* look like the answers|references that (may|look)|rows that)"
+        ": (not used|not read|left out|--release .* stands for|.* look like the answers|references that (may|look)"
+        "|rows that)"
     )
     # Without the columns that are used, and how the release is called, which the first line of a file says as well
     notes = [
