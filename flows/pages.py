@@ -19,14 +19,16 @@ import mimetypes
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
+
+from pydantic import BaseModel
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import one_line
@@ -155,6 +157,15 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     return _listening(host, port, partial(_Pages, Site(home), not is_local))
 
 
+class _Asked(BaseModel):
+    """What the label page asks for: `place` is the number of the question on its screen, `verdicts` those on it."""
+
+    action: Literal["state", "label", "undo", "skip", "go on"]
+    annotator: str
+    place: int
+    verdicts: dict[str, str] = {}
+
+
 class _Labelling(LocalPages):
     """The page, and the address that it talks to."""
 
@@ -179,44 +190,28 @@ class _Labelling(LocalPages):
         else:
             try:
                 state = json.dumps(self._next_state())
-            except (UserError, ValueError, RecursionError) as error:
+            except (UserError, ValueError) as error:
                 self.send_text(HTTPStatus.BAD_REQUEST, str(error))
             else:
                 self.send(HTTPStatus.OK, "application/json", state.encode())
 
     def _next_state(self) -> dict[str, Any]:
-        # Nothing of a request is believed before it was looked at
         size = int(self.headers.get("Content-Length", 0))
         if not 0 < size <= _MAX_REQUEST_BYTES:
             raise UserError(f"a request has at most {_MAX_REQUEST_BYTES:,} bytes")
-        request = json.loads(self.rfile.read(size))
-        if not isinstance(request, Mapping):
-            raise UserError("a request must be a JSON object")
-        action = request.get("action")
-        annotator = request.get("annotator")
-        position = request.get("place")
-        verdicts = request.get("verdicts")
-        if not isinstance(annotator, str) or type(position) is not int:
-            raise UserError("a request has an annotator, a text, and a place, a whole number")
-        if action == "label" and not isinstance(verdicts, Mapping):
-            raise UserError("a request with labels has verdicts, an object")
+        asked = _Asked.model_validate_json(self.rfile.read(size), strict=True)
 
         # What the annotator wants done, and what the page shows next
-        annotator = one_line(annotator)
-        match action:
+        annotator = one_line(asked.annotator)
+        match asked.action:
             case "label":
-                assert isinstance(verdicts, Mapping)
-                self._session.label(annotator, position, {str(key): str(verdict) for key, verdict in verdicts.items()})
+                self._session.label(annotator, asked.place, asked.verdicts)
             case "undo":
                 self._session.undo(annotator)
             case "skip":
-                self._session.skip(annotator, position)
+                self._session.skip(annotator, asked.place)
             case "go on":
                 self._session.go_on()
-            case "state":
-                pass
-            case _:
-                raise UserError("there is no such action")
         return self._session.state(annotator)
 
 

@@ -148,7 +148,7 @@ DECIDED = [
     ("opposite", "Who won?", "Ada lost to Eve", "Ada beat Eve"),
     ("negated", "Who wrote it?", "Anyone but Ada Brown", "Brown"),
     ("opposite", "Is it refundable?", "refundable", "non-refundable"),
-    ("other_date", "Which year?", "before 1945", "1945"),
+    ("other_name", "Which year?", "before 1945", "1945"),
     ("other_name", "Who wrote it?", "Ada Brown's brother", "Ada Brown"),
     ("other_number", "Which seat?", "12A", "12B"),
     ("other_formula", "Which path?", "/usr/bin", "/usr/local/bin"),
