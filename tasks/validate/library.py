@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -114,48 +112,16 @@ def its_own_project() -> Iterator[None]:
 
 
 def great_expectations() -> ModuleType:
-    """The library, imported late (1.5 s of CPU), silent, and with its usage statistics off."""
+    """The library, imported late (4 s of CPU), silent, and with its usage statistics off."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     # A page that cannot be written is a traceback here, and no exception: `build_data_docs` looks for its pages itself.
     logging.getLogger("great_expectations.render").setLevel(logging.CRITICAL)
-    with _imported_later("scipy.stats", "altair"), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import great_expectations as gx
         import great_expectations.expectations
     return gx
-
-
-@contextmanager
-def _imported_later(*names: str) -> Iterator[None]:
-    """Around an import of a library that imports these modules and seldom uses them.
-
-    Great Expectations needs them for charts and for distributions, which three of its expectations are about; a third
-    of its import went into them.
-    """
-    absent = {name: _Later(name) for name in names if name not in sys.modules}
-    sys.modules.update(absent)
-    try:
-        yield
-    finally:
-        for module in absent.values():
-            module.make_way()
-
-
-class _Later(ModuleType):
-    """Stands for a module until something of it is used."""
-
-    def __getattr__(self, name: str) -> Any:
-        # Tools that inspect all modules ask each for such names.
-        if name.startswith("__") and name != "__path__":
-            raise AttributeError(name)
-        self.make_way()
-        return getattr(import_module(self.__name__), name)
-
-    def make_way(self) -> None:
-        """Let the module itself be imported, by other threads too."""
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
 
 
 def cached(home: Path) -> dict[str, Any]:

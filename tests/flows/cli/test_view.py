@@ -66,14 +66,6 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     assert set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines()) == pages
 
 
-FILES = [
-    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/evaluate.yaml", "helpdesk/gate.yaml",
-    "helpdesk/questions.jsonl", "helpdesk/v1.csv",
-    "helpdesk/v2.csv", "helpdesk/v3.csv", "helpdesk/v4.csv", "judges/directness.yaml", "museum.csv", "own_metrics.py",
-    "questions.jsonl", "releases.ipynb", "rules/faq.yaml", "traces.jsonl",
-]  # fmt: skip
-
-
 def test_nothing_is_overwritten(bare_cli, tmp_path):
     (tmp_path / "gate.yaml").write_text("mine", encoding="utf-8")
     refused = bare_cli("init", tmp_path)

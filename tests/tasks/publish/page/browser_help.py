@@ -1,6 +1,5 @@
 """A page in the browser, and what it did which it must not do."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -42,7 +41,6 @@ class Opened:
         self.page.get_by_role("group", name="Show", exact=True).get_by_role("button", name=samples).click()
 
 
-Open = Callable[..., Opened]
 made = {}
 
 
