@@ -10,7 +10,6 @@ import codecs
 import difflib
 import errno
 import functools
-import gc
 import io
 import json
 import keyword
@@ -179,8 +178,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = _make_lasting("stdout")
     _make_lasting("stderr")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # A short command mostly imports: at Python's default, looking for garbage among what stays is 6 % of its CPU.
-    gc.set_threshold(50_000, 20, 50)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")

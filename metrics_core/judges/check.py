@@ -143,7 +143,7 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
         if how_changed:
             # Earlier replies say nothing of it; later runs compare with those of today
             changed.append(f"{model.label} {how_changed}")
-            fresh = _asked(_asking_again(asking, _changed(n_changes + 1)), questions)
+            fresh = _asked(_asking_again(asking, f"changed {n_changes + 1}"), questions)
         measurements |= fresh
 
         answered = replies[model.label] = [
@@ -172,14 +172,10 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
 def _since_it_changed(asking: JudgeMetric, questions: Sequence[KnownAnswer]) -> tuple[JudgeMetric, int]:
     """The metric that asks a judge as runs do since it last changed under its name, and how often it has changed."""
     n_changes = 0
-    while asked_before(later := _asking_again(asking, _changed(n_changes + 1)), questions):
+    while asked_before(later := _asking_again(asking, f"changed {n_changes + 1}"), questions):
         asking = later
         n_changes += 1
     return asking, n_changes
-
-
-def _changed(n_changes: int) -> str:
-    return f"changed {n_changes}"
 
 
 def _asking_again(asking: JudgeMetric, again: str) -> JudgeMetric:

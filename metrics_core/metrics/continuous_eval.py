@@ -45,9 +45,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from operator import add
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 Profile = Literal["continuous_eval_v0_2", "continuous_eval_v0_3"]
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
 FIELDS: Final = (
     "rouge_l_precision",

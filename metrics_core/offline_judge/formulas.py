@@ -30,6 +30,8 @@ _SIGN = re.compile(
 _SILENT = re.compile(r"[\s()\[\]{}^_*×·'\"`,;:!?]|\.(?!\d)|(?<!\d)\.")
 _ANY_ORDER = re.compile(r"[+=∧∨∪∩]")
 _SIDES = re.compile(r"[=→]")
+_PATH = re.compile(r"[^\W\d_]{3,}(?:→[^\W\d_]{3,})+")
+"""Where something is found in menus."""
 
 
 def _spelled(text: str) -> str:
@@ -85,7 +87,13 @@ def formulas_differ(answer: str, reference: str) -> bool:
     if not any(are_formulas):
         return False
     texts = [_signs(text) for text in (answer, reference)]
-    if texts[0] == texts[1] or (all(are_formulas) and len({bool(_LETTER.search(text)) for text in texts}) > 1):
+    # "Under Settings > Billing" and "Settings > Billing"
+    is_path = all(map(_PATH.fullmatch, texts)) and any(map(str.endswith, texts, texts[::-1]))
+    if (
+        is_path
+        or texts[0] == texts[1]
+        or (all(are_formulas) and len({bool(_LETTER.search(text)) for text in texts}) > 1)
+    ):
         return False
     if all(are_formulas):
         # The same value of another name: "y = 5" for "x = 5"

@@ -70,11 +70,6 @@ _SHORT_SCALE = re.compile(
 )
 _FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
 _LATEX_FRACTION = re.compile(r"\\[dt]?frac\s?\{(\d+)\}\{(\d+)\}")
-# "44 BCE", "44 v. Chr.", "44 до н. э."; behind a number or a century alone, "79 CE"
-_ERA = re.compile(
-    r"(?<![^\W\d_])(?:(?P<before>b\.? ?c\.? ?e|b\. ?c|v\.? ?chr|до н\.? ?э|до нашей эры)"
-    r"|(?:(?<=\d )|(?<=century ))(?:a\. ?d|c\.? ?e|n\.? ?chr|н\.? ?э|нашей эры))(?!\w)\.?"
-)
 # "1.200,50": with both marks, the comma is that of decimals
 _COMMA_BEHIND_DOTS = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\w|[.,]\d)")
 _DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
@@ -235,13 +230,11 @@ def read(text: str) -> Text:
     if "frac" in digits_only:
         digits_only = _LATEX_FRACTION.sub(r"\1/\2", digits_only)
     normal = with_times_in_digits(normalise(digits_only))
-    # What has another usual spelling: "isn't", "18+", "requests/min", "UTC-5", "1h30", "the third quarter"
+    # What has another usual spelling: "isn't", "18+", "requests/min", "UTC-5", "1h30", "44 BCE", "the third quarter"
     for mark, spellings in _USUAL_SPELLINGS.items():
         if mark in normal:
             for pattern, spelling in spellings:
                 normal = pattern.sub(spelling, normal)
-    if "c" in normal or "э" in normal:
-        normal = _ERA.sub(lambda era: "bc" if era["before"] else "ad", normal)
     if "-" in normal or "–" in normal:
         normal = _RANGE.sub(_from_to, normal)
     if _NUMBERS_IN_A_ROW.search(normal):

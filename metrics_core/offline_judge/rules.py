@@ -16,7 +16,6 @@ from answerkey.metrics_core.offline_judge.numbers_dates import (
     ADVERBS_OF_RATES,
     DAY,
     LONGEST_NUMBER,
-    Date,
     Quantity,
     digits,
     equal,
@@ -74,7 +73,7 @@ class Case:
     """An answer and a reference.
 
     `head` is the first sentence of the answer without its introduction, `residue` its content stems that the question
-    does not have, `dates` the dates of all references, `named` the stems of all of them.
+    does not have, `references` all that the answer is compared with.
 
     >>> case = Case.of(read("Who painted it?"), read("It was Leonardo. He was old."), read("Leonardo"))
     >>> case.head.raw, case.residue
@@ -86,20 +85,15 @@ class Case:
     reference: Text
     head: Text
     residue: tuple[str, ...]
-    dates: frozenset[Date] = frozenset()
-    named: frozenset[str] = frozenset()
+    references: tuple[Text, ...] = ()
 
     @staticmethod
     def of(question: Text, answer: Text, reference: Text, references: Sequence[Text] = ()) -> Case:
-        """Find the head of the answer, and its residue; `references` are all that the answer is compared with."""
+        """Find the head of the answer, and its residue."""
         head = read(shelled(sentences(answer.raw)[0]))
         asked_stems = question.stem_set - reference.stem_set
         residue = tuple([stem for stem in head.said if stem not in asked_stems and stem not in SHELL_WORDS])
-        dates = frozenset(chain.from_iterable(text.dates for text in references))
-        named = frozenset(chain.from_iterable(text.stems for text in references))
-        return Case(
-            question=question, answer=answer, reference=reference, head=head, residue=residue, dates=dates, named=named
-        )
+        return Case(question, answer, reference, head, residue, tuple(references))
 
 
 _OR_MORE = frozenset(("least", "most"))
@@ -160,7 +154,8 @@ def other_date(case: Case) -> bool:
         return False
     [expected] = case.reference.dates
     [stated] = case.head.dates
-    finer = [date for date in case.dates if date.covers(expected) and stated.parts > expected.parts < date.parts]
+    dates = [date for reference in case.references for date in reference.dates]
+    finer = [date for date in dates if date.covers(expected) and stated.parts > expected.parts < date.parts]
     precise = [date for date in finer or [expected] if date.parts > 1 or date.month is not None]
     if not precise:
         return False
@@ -443,15 +438,17 @@ def undenied(case: Case) -> bool:
     >>> undenied(Case.of(read("What is its state?"), read("It was paid."), read("not yet paid")))
     True
     """
-    reference = case.reference
-    if not reference.negated or case.answer.negated:
+    # "No, it is closed" denies nothing that it says
+    reference = read(_REPLY_NO.sub("", case.reference.raw))
+    if not reference.negated or case.answer.negated or other_bounds(case):
         return False
     denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS} - _YET
     # A single word is denied if the answer says nothing else
     return denied <= case.answer.stem_set if len(denied) > 1 else denied == set(case.head.said)
 
 
-_YET = frozenset(("yet", "already", "still", "noch", "mehr"))
+_REPLY_NO = re.compile(r"^\W*(?:no|nein|non|нет)\s*[,.:;!—–]\s*", re.IGNORECASE)
+_YET = word_list("yet")
 
 
 def same_reply(case: Case) -> bool:
@@ -510,7 +507,11 @@ def other_list(case: Case) -> bool:
         return False
     if only_numbers and numbers != expected_numbers:
         return True
-    return not all(is_present) and all(occurs(residue_stem, expected) for residue_stem in case.residue)
+    if all(is_present):
+        return False
+    # A part of the list, or another list with one thing in place of another
+    is_list = len(_enumerated(case.head.normal)) > 1 and _only_lists(case.head)
+    return is_list or all(occurs(residue_stem, expected) for residue_stem in case.residue)
 
 
 def longer_list(case: Case) -> bool:
@@ -524,11 +525,12 @@ def longer_list(case: Case) -> bool:
     added = set(chain(*(stated - expected)))
     if not expected < stated or not 0 < len(added) <= _MAX_ADDED_WORDS or not clear(case):
         return False
-    is_list = _AND.search(case.head.normal) and set(case.head.stems) <= {*chain(*stated), *_JOINING_WORDS}
-    return bool(is_list) and added.isdisjoint(case.question.stem_set | case.named)
+    is_list = _AND.search(case.head.normal) and _only_lists(case.head)
+    return bool(is_list) and added.isdisjoint(chain(case.question.stems, *(text.stems for text in case.references)))
 
 
-_JOINING_WORDS = ("and", "и", "und", "et", "y", "the", "a", "an")
+def _only_lists(text: Text) -> bool:
+    return {*text.stems} <= {*chain(*_enumerated(text.normal)), *_JOINING, "the", "a", "an"}
 
 
 # References come again with every answer.
@@ -890,15 +892,13 @@ def qualified(case: Case) -> bool:
     True
     """
     texts = [text.normal.strip(" .") for text in (case.head, case.reference)]
-    for pattern in (_QUALIFIED, _OF_SOMEBODY) if case.question.tokens[:1] in _ASKING_WHO else (_QUALIFIED,):
+    asks_who = "who" in case.question.tokens[:1]
+    for pattern in (_QUALIFIED, _OF_SOMEBODY) if asks_who else (_QUALIFIED,):
         is_in_one = len({pattern.search(text) is None for text in texts}) == 2
         first, second = ({*read(pattern.sub("", text)).said} - SHELL_WORDS for text in texts)
         if is_in_one and first == second and not pattern.search(case.question.normal):
             return True
     return False
-
-
-_ASKING_WHO = (("who",), ("whom",))
 
 
 def other_variant(case: Case) -> bool:
