@@ -875,10 +875,9 @@ _MAX_ORDERED_WORDS = 16
 _JOINING = word_list("joining")
 _RELATIVES = "|".join(word_list("relatives"))
 _QUALIFIED = re.compile(
-    r"^(?:\w+ ){0,2}?(?:near|nearby|beside|(?:just )?outside(?: of)?|(?:close|adjacent) to|(?:away|far) from"
-    rf"|(?:{_RELATIVES}|(?:north|south|east|west)\w*) of|[\d.,]+ ?\w+ (?:from|off)|(?:before|after)(?= (?:\w+ )?\d)"
-    rf"|{'|'.join(word_list('standing_in'))}) "
-    rf"|['’]s (?:{_RELATIVES})$|,? (?:except|excluding|but not|unless|apart from|other than)\b.*$"
+    rf"^(?:\w+ ){{0,2}}?(?:{'|'.join(TABLES['not_at'])}|{'|'.join(word_list('standing_in'))}|(?:{_RELATIVES}) of"
+    r"|(?:north|south|east|west)\w* of|[\d.,]+ ?\w+ (?:from|off)|(?:before|after)(?= (?:\w+ )?\d)) "
+    rf"|['’]s (?:{_RELATIVES})$|,? (?:{'|'.join(TABLES['except'])})\b.*$"
 )
 _OF_SOMEBODY = re.compile(r"(?<=\w)['’]s(?: \w+){1,2}$")
 

@@ -19,7 +19,7 @@ FLOORS = {
     # English, German, Russian and Spanish
     "amounts in words": (76, 78), "rates": (91, 94), "temperatures": (31, 31), "doses": (25, 27),
     "names that look alike": (19, 21), "versions": (42, 42), "variants of names": (55, 55), "bounds": (42, 43),
-    "names in brackets": (14, 15), "no amounts": (14, 15), "everyday answers": (549, 598),
+    "names in brackets": (14, 15), "no amounts": (14, 15), "everyday answers": (598, 650),
 }  # fmt: skip
 """By class: the right verdicts that the matcher had when the class was written, and the traps. More is no defect."""
 
