@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from answerkey import JudgeOptions, Sample, evaluate
-from answerkey.flows.cli.comparison_tables import print_funnels
+from answerkey.flows.cli.tables import print_funnels
 from answerkey.metrics_core.decide.policy import ALL, RuleKind
 from answerkey.metrics_core.decide.power import needed_to_pass
 from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric

@@ -194,7 +194,7 @@ def compare(  # noqa: PLR0913
         answerkey compare old.csv new.csv
         answerkey compare old.csv new.csv --clusters document --labels labels.csv --wide
     """
-    from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
+    from answerkey.flows.cli.tables import pair_json, print_pairs
     from answerkey.tasks.compare.examples import largest_changes
     from answerkey.tasks.publish.artifacts import unversioned
 
@@ -212,12 +212,7 @@ def compare(  # noqa: PLR0913
         # The reports of two files are gone with the command, so only their names mean something
         pair = replace(pair, old=unversioned(pair.old)[-1], new=unversioned(pair.new)[-1])
     if as_json:
-        from dataclasses import asdict
-
-        content = pair_json(pair)
-        if samples:
-            content["samples"] = [asdict(change) for change in changed]
-        print_json(content)
+        print_json(pair_json(pair) | ({"samples": changed} if samples else {}))
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
     return 0
@@ -239,7 +234,7 @@ def diff(
     Examples:
         answerkey diff faq/gpt-4/v1 faq/gpt-4/v2
     """
-    from answerkey.flows.cli.comparison_tables import print_difference
+    from answerkey.flows.cli.tables import print_difference
     from answerkey.tasks.compare.difference import diff as diff_reports
     from answerkey.tasks.reports.report import pair_named
 
@@ -274,7 +269,7 @@ def history(
         answerkey history label.correct --dataset faq
         answerkey history --rule faq-meaning --by week
     """
-    from answerkey.flows.cli.comparison_tables import print_history, print_over_time
+    from answerkey.flows.cli.tables import print_history, print_over_time
     from answerkey.tasks.reports.report import history as history_of
 
     if rule:
@@ -424,18 +419,11 @@ def print_against(
 
     With `brief`, without what holds of the rules, and without the means, which the comparison has.
     """
-    from dataclasses import asdict
-
-    from answerkey.flows.cli.comparison_tables import pair_json, print_pairs, print_verdict
-    from answerkey.flows.cli.tables import print_remarks, print_reports
+    from answerkey.flows.cli.tables import pair_json, print_pairs, print_remarks, print_reports, print_verdict
 
     if as_json:
-        content = {
-            "reports": [asdict(report) for report in reports],
-            "comparisons": [pair_json(pair) for pair in pairs],
-            "verdicts": [gated.as_dict() for gated in gates],
-        }
-        print_json(content)
+        verdicts = [gated.as_dict() for gated in gates]
+        print_json({"reports": reports, "comparisons": [*map(pair_json, pairs)], "verdicts": verdicts})
         return
     # About one pair the verdict says it all: the table has the numbers, and no findings of fields that do not decide
     one_pair = brief and len(pairs) == 1

@@ -150,7 +150,7 @@ def gate(  # noqa: PLR0912, PLR0913
     for file in files:
         if file.suffix not in _FORMATS:
             raise UserError(f"--output {file}: name the file .json, .xml, .html or .md")
-    from answerkey.flows.cli.comparison_tables import print_verdict
+    from answerkey.flows.cli.tables import print_verdict
     from answerkey.tasks.gate.gate import counts_in, decide_counts
     from answerkey.tasks.gate.verdicts import EXIT_CODES
 

@@ -126,7 +126,7 @@ def label(  # noqa: PLR0913
 
 def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
     """Print the verdict, and tell the server."""
-    from answerkey.flows.cli.comparison_tables import print_verdict
+    from answerkey.flows.cli.tables import print_verdict
     from answerkey.tasks.publish.events import announce_labels
 
     print_verdict(verdict)
@@ -236,8 +236,7 @@ def calibrate(  # noqa: PLR0913
         answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2
         answerkey calibrate tone.score --rubric tone.yaml --learn 4 --out tone2.yaml --judge openai/gpt-4o-mini
     """
-    from answerkey.flows.cli.comparison_tables import print_calibration, print_learned
-    from answerkey.flows.cli.tables import print_estimates
+    from answerkey.flows.cli.tables import print_calibration, print_estimates, print_learned
     from answerkey.tasks.gate.calibrate import Calibration
 
     with running(home):

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.publish.table import Cell, Table
+from answerkey.tasks.publish.text import NONE
 
 _PLAIN_WIDTH = 200
 """Columns where there is no terminal to measure: a file or a pipe does not wrap."""
-_GAP = 3
+_GAP = 2
 """Columns from one cell of a table to the next."""
 _HARD = "\ue000"
-"""Holds the parts of a number together while a line is wrapped; rich would break a line at a no-break space."""
-
+"""Holds words together while a line is wrapped; rich would break a line at a no-break space."""
 _LEAD = re.compile(r" +\w+ {2,}| *([-!] )?")
 """What stands before the first word of a line; of one with a label, the label."""
-
-_FIELDS = ("field", "metric")
-"""Heads of a first column of METRIC.FIELD."""
-_SHORT = 40
-"""The longest cell that is kept on one line, in columns."""
-
+_LONG_FIELD = re.compile(r"^(?=.{25})(\w+)\.(?=\w)")
+"""METRIC.FIELD that is worth two lines where columns are dear."""
 _LONGEST_TEXT = 400
 
 STYLES: Mapping[str, str] = {
@@ -60,23 +57,31 @@ def show(*parts: Table | str) -> None:
     output = console()
     with output.capture() as captured:
         for part in parts:
-            for renderable in [part] if isinstance(part, str) else _written(part):
-                if isinstance(renderable, RichTable):
-                    output.print(renderable)
+            for drawn in [part] if isinstance(part, str) else _drawn(part, output.width):
+                if not isinstance(drawn, str):
+                    output.print(drawn)
                     continue
-                text = Text.from_markup(renderable)
-                text.plain = "\n".join(map(printable, text.plain.split("\n"))).replace(" %", f"{_HARD}%")
+                text = Text.from_markup(drawn)
+                text.plain = printable(text.plain).replace(" %", f"{_HARD}%")
                 # What has no spaces to wrap at, a path for instance, is left to the terminal, so that it can be copied
-                soft = not output.is_terminal or _longest_word(text.plain) > output.width
+                soft = not output.is_terminal or _longest_word(text) > output.width
                 # All lines begin where the first word does
                 indent = _LEAD.match(text.plain).end()  # type: ignore[union-attr]
-                if not soft and indent and "\n" not in text.plain:
-                    first_line, *more_lines = text[indent:].wrap(output, output.width - indent)
-                    indented = (Text(" " * indent) + line for line in more_lines)
-                    text = Text("\n").join([text[:indent] + first_line, *indented])
-                output.print(text, soft_wrap=soft)
+                hanging: RenderableType = text
+                if not soft and indent:
+                    hanging = RichTable.grid("", Column(overflow="fold"))
+                    hanging.add_row(text[:indent], text[indent:])
+                output.print(hanging, soft_wrap=soft)
     if parts:
         print("\n".join(line.rstrip() for line in captured.get().rstrip("\n").replace(_HARD, " ").splitlines()))
+
+
+def show_or_json(content: object, *parts: Table | str, as_json: bool) -> None:
+    """Print the content as JSON, or what a person reads instead."""
+    if as_json:
+        print_json(content)
+    else:
+        show(*parts)
 
 
 def title_line(text: str) -> str:
@@ -84,104 +89,63 @@ def title_line(text: str) -> str:
     return f"[bold]{escape(one_line(text))}[/bold]"
 
 
-def _written(table: Table) -> Iterator[RichTable | str]:
+def _drawn(table: Table, width: int) -> Iterator[RenderableType]:
     """A table, or its rows one below the other where the terminal is too narrow for the table."""
     if table.title:
         yield title_line(table.title)
-    # Releases give columns their names
-    head = [name if name.isprintable() else one_line(name) for name in table.head]
+    head = [_text(name) for name in table.head]
     rows = [[_text(cell) for cell in row] for row in table.rows]
-    least_widths = {}
-    for name, width in table.wrapped.items():
-        column = [row[head.index(name)].plain for row in rows]
-        least_widths[name] = max(width, _longest_word(" ".join((name, *column))))
-
-    # As it is, then with heads on two lines, then with fields on two lines
-    narrow_head = [name.replace(" [", "\n[") for name in head]
-    shapes = [(head, rows), (narrow_head, rows)]
-    if head[0] in _FIELDS:
-        # METRIC.FIELD is broken before the dot, unless it is no longer than the parts of others
-        broken = [Text(row[0].plain.replace(".", "\n.", 1), style=row[0].style) for row in rows]
-        width = max(map(_width, broken), default=0)
-        narrow_rows = []
-        for broken_name, row in zip(broken, rows, strict=True):
-            narrow_rows.append([row[0] if len(row[0]) <= width else broken_name, *row[1:]])
-        shapes.append((narrow_head, narrow_rows))
-
-    # The first shape that fits
-    for shape_head, shape_rows in shapes:
-        columns = zip(map(Text, shape_head), *shape_rows, strict=True)
-        longest_lines = [max(map(_width, column)) for column in columns]
-        widths = [min(width, least_widths.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
-        spare = console().width - (sum(widths) + _GAP * (len(widths) - 1))
-        if spare < 0:
-            continue
-        # The library is told each width: what it takes from columns that wrap, it cuts off
-        grid = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        widths = _widened(widths, longest_lines, spare)
-        for name, title, width in zip(table.head, shape_head, widths, strict=True):
-            is_left = title in (shape_head[0], *table.left)
-            is_wrapped = name in table.wrapped
-            grid.add_column(Text(title), justify="left" if is_left else "right", no_wrap=not is_wrapped, width=width)
-        for parted, row in zip(table.parted, shape_rows, strict=True):
-            if parted:
-                grid.add_section()
-            grid.add_row(*row)
-        yield grid
-        yield ""
-        break
-    else:
-        yield from _lines(table, head, rows)
+    # Heads and fields on two lines where that makes it fit
+    low_head = [Text(name.plain.replace(" [", "\n[")) for name in head]
+    low_rows = [[Text(_LONG_FIELD.sub(r"\1\n.", first.plain), first.style), *cells] for first, *cells in rows]
+    grid = _grid(table, head, rows, width) or _grid(table, low_head, low_rows, width)
+    yield from grid or _records(table, head, rows, width)
+    yield ""
     yield from (f"[dim]{escape(note)}[/dim]" for note in table.notes)
 
 
-def _width(text: Text) -> int:
-    return max(map(cell_len, text.plain.split("\n")))
+def _grid(table: Table, head: list[Text], rows: list[list[Text]], width: int) -> list[RenderableType]:
+    """The table; nothing where it is wider than the terminal."""
+    columns = list(zip(head, *rows, strict=True))
+    longest = [max(map(_width, column)) for column in columns]
+    least = []
+    for name, column, longest_line in zip(table.head, columns, longest, strict=True):
+        words = max(map(_longest_word, column))
+        least.append(min(longest_line, max(table.wrapped[name], words)) if name in table.wrapped else longest_line)
+    spare = width - sum(least) - _GAP * (len(head) - 1)
+    if spare < 0:
+        return []
+    # Columns share what there is to spare by what their longest lines lack. The library is told each width: what it
+    # takes from columns that wrap, it cuts off
+    share = min(1.0, spare / (sum(longest) - sum(least) or 1))
+    grid = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for name, title, low, high in zip(table.head, head, least, longest, strict=True):
+        is_left = title is head[0] or name in table.left
+        grid.add_column(title, justify="left" if is_left else "right", width=low + int(share * (high - low)))
+    for parted, row in zip(table.parted, rows, strict=True):
+        if parted:
+            grid.add_section()
+        grid.add_row(*row)
+    return [grid]
 
 
-def _widened(widths: Sequence[int], longest_lines: Sequence[int], spare: int) -> list[int]:
-    """Return widths of columns that share what the terminal has to spare by what their longest lines lack.
-
-    >>> _widened([10, 20, 30], [10, 40, 130], spare=60)
-    [10, 30, 80]
-    """
-    lacking = [longest - width for width, longest in zip(widths, longest_lines, strict=True)]
-    share = min(1.0, spare / (sum(lacking) or 1))
-    return [width + int(share * lack) for width, lack in zip(widths, lacking, strict=True)]
-
-
-def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]:
+def _records(table: Table, head: list[Text], rows: list[list[Text]], width: int) -> Iterator[str]:
     """Each row as a line with its first cell and the styled ones, and under it the others with the names of columns."""
-    widest = max(map(cell_len, head[1:]))
-    for first_cell, *other_cells in rows:
-        line = f"[bold]{escape(first_cell.plain)}[/bold]"
-        labelled = []
-        for name, cell in zip(head[1:], other_cells, strict=True):
+    for first, *cells in rows:
+        line = f"[bold]{escape(first.plain)}[/bold]"
+        named = []
+        for name, cell in zip(head[1:], cells, strict=True):
             if cell.style:
                 line += f"  [{cell.style}]{escape(cell.plain)}[/]"
-            elif cell.plain not in ("", "–"):
-                labelled.append((name, cell.plain))
+            elif cell.plain not in ("", NONE):
+                named.append((name.plain, cell.plain))
         yield line
-        # What each column says, on a line of its own where the columns are about things of their own
-        if table.each:
-            for name, text in labelled:
-                gap = " " * (widest - cell_len(name) + 2)
-                if not fits(widest + cell_len(text) + 4):
-                    gap = "\n    "
-                yield f"  {escape(name)}{gap}{escape(text)}"
-            continue
-        parts = []
-        for name, text in labelled:
-            joined = text.replace(" ", _HARD) if len(text) <= _SHORT else text
-            # A single one, for instance the reason of a rule's outcome, says itself what it is
-            parts.append(f"{name} {joined}" if len(labelled) > 1 else joined)
-        # Wrapped to the terminal, two spaces in; what `_HARD` joins stays on one line
-        if parts:
-            width = console().width - 2
-            lines = textwrap.wrap("; ".join(parts), width, break_long_words=False, break_on_hyphens=False)
-            indented = "\n".join(f"  {line}" for line in lines).replace(_HARD, " ")
-            yield f"[dim]{escape(indented)}[/dim]"
-    yield ""
+        # A single one, for instance the reason of a rule's outcome, says itself what it is
+        parts = [f"{name} {text}" if len(named) > 1 else text for name, text in named]
+        # What fits on a line is not broken; beside what does not fit, nothing else stands
+        parts = [part.replace(" ", _HARD) if cell_len(part) <= width - 2 else part for part in parts]
+        lines = parts if table.each or " " in "".join(parts) else filter(None, ["   ".join(parts)])
+        yield from (f"  [dim]{escape(line)}[/dim]" for line in lines)
 
 
 def brief(text: str) -> str:
@@ -199,8 +163,12 @@ def sample_lines(sample_id: str, numbers: str, texts: Mapping[str, str | None]) 
 def _text(cell: Cell | str) -> Text:
     text = str(cell)
     style = STYLES.get(cell.kind, "") if isinstance(cell, Cell) else ""
-    return Text((text if text.isprintable() else one_line(text)).replace(" %", f"{_HARD}%"), style=style)
+    return Text((text if text.isprintable() else one_line(text)).replace(" %", f"{_HARD}%"), style)
 
 
-def _longest_word(text: str) -> int:
-    return max(map(cell_len, text.split()), default=0)
+def _width(text: Text) -> int:
+    return max(map(cell_len, text.plain.split("\n")))
+
+
+def _longest_word(text: Text) -> int:
+    return max(map(cell_len, text.plain.split()), default=0)

@@ -22,6 +22,7 @@ import traceback
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, get_args
@@ -129,13 +130,15 @@ def print_json(content: object) -> None:
 
 
 def json_text(content: object, *, indent: int | None = None) -> str:
-    """The content as JSON. What could steer a terminal is escaped in it, wherever it came from.
+    """The content as JSON, dataclasses too. What could steer a terminal is escaped in it, wherever it came from.
 
     >>> json_text({"id": "\\x9b2J Größe"})
     '{"id":"\\\\u009b2J Größe"}'
     """
     separators = None if indent else (",", ":")
-    text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        content, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False, default=asdict
+    )
     return _STEERING.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
 

@@ -63,8 +63,6 @@ def register_release(
     Examples:
         answerkey register-release gpt-5 --dataset faq --answers answers.csv
     """
-    from dataclasses import asdict
-
     from answerkey.flows.cli.tables import registered
 
     answers = with_files(data)
@@ -73,7 +71,7 @@ def register_release(
 
         registration = flow(answers, str(home))
     if as_json:
-        print_json(asdict(registration))
+        print_json(registration)
         return 0
     print(printable(registered(registration)))
     _print_next(home, registration)
@@ -174,7 +172,7 @@ def score_traces(
         answerkey score-traces rules
         answerkey score-traces rules --rule faq-meaning --since 2026-11-01 --until 2026-12-01
     """
-    from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
+    from answerkey.flows.cli.tables import print_funnels, print_previews
 
     traces = traces.model_copy(update={"rules": [absolute(source) for source in traces.rules]})
     with at_work(home, quiet=quiet):

@@ -64,7 +64,7 @@ def backup(
 
     copied = backing_up(home, folder)
     if as_json:
-        print_json(asdict(copied))
+        print_json(copied)
         return 0
     print(
         f"{folder} has {home} as it was: {copied.reports:,} reports, {copied.calls:,} paid calls, {copied.files:,} "
@@ -100,7 +100,7 @@ def forget(
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to forget")
     removed = forgetting(home, dataset, sample=sample, release=release, reason=reason)
     if as_json:
-        print_json(asdict(removed))
+        print_json(removed)
     else:
         _say_removed(removed, home)
     return 0

@@ -70,7 +70,7 @@ def test_what_is_not_shown_says_what_would_have_been(bare_cli, home):
     assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
     table = bare_cli("compare", "d/old/v1", "same", "--wide").stdout
     assert "No difference between d/same/v1 and d/old/v1 is shown: label.correct went from" in table
-    assert f"not shown to differ        {row['mde']:.3f}" in table
+    assert f"not shown to differ       {row['mde']:.3f}" in table
 
 
 def test_samples_that_changed_with_both_answers(bare_cli, home):

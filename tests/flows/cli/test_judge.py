@@ -74,7 +74,7 @@ def test_verdict_reason_facts_and_cost(trial, server):
         "  reason     1 of 3 facts match, 1 contradicted",
         f"  reference  1: {REFERENCE}",
     ]
-    cells = [line.split("   ") for line in lines[start + 6 :] if line]
+    cells = [line.split("  ") for line in lines[start + 6 :] if line]
     assert [[cell.strip() for cell in row if cell.strip()] for row in cells[:3]] == [
         ["matched", "Ada Brown wrote it", "Ada Brown did"],
         ["contradicted", "It came out in 1851.", "It was in 1852"],
@@ -98,7 +98,7 @@ def test_several_votes_are_shown(trial, server):
     assert result.returncode == 0
     assert "meaning_match  match 0, spread 0" in result.stdout
     assert result.stdout.count("answered by gpt-4o-mini, 1,000 tokens in, 100 out") == 3
-    assert result.stdout.count("0.000   openai/gpt-4o-mini@") == 3
+    assert result.stdout.count("0.000  openai/gpt-4o-mini@") == 3
     assert server.n_requests == 3
 
 

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from answerkey.flows.cli import layout
-from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_verdict
-from answerkey.flows.cli.tables import print_list, print_reports
+from answerkey.flows.cli.tables import print_history, print_list, print_pairs, print_reports, print_verdict
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.decide.verdict import RuleOutcome, Verdict
 from answerkey.metrics_core.policy_file import parse_policy
@@ -125,8 +124,8 @@ WRAPPING = {
 @pytest.mark.parametrize("name", [*PRINTED, *WRAPPING])
 def test_no_width_takes_a_character_from_a_cell(printed_lines, monkeypatch, name):
     print_ = PRINTED.get(name) or partial(layout.show, WRAPPING.get(name, ""))
-    tables, written = [], layout._written
-    monkeypatch.setattr(layout, "_written", lambda table: [tables.append(table), *written(table)][1:])
+    tables, drawn = [], layout._drawn
+    monkeypatch.setattr(layout, "_drawn", lambda table, width: [tables.append(table), *drawn(table, width)][1:])
 
     def letters(text):
         return Counter(character for character in text if character.isalnum())
@@ -193,12 +192,13 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(printed_lines):
         "set/new/v1 is better than set/old/v1: rouge_l.recall went from 0.500",
         "to 0.600 (+0.100, 95 % interval +0.050 to +0.150, 10 samples).",
         "rouge_l.recall  better",
-        "  samples 10; old 0.500; new 0.600; difference [95 % interval]",
-        "  +0.100 [+0.050, +0.150]; p adjusted 0.002; detectable 0.040",
+        "  samples 10   old 0.500   new 0.600",
+        "  difference [95 % interval] +0.100 [+0.050, +0.150]",
+        "  p adjusted 0.002   detectable 0.040",
         "exact_match.match  not shown to differ",
-        "  samples 10; new 0.600; difference [95 % interval]",
-        "  +0.100 [-0.100, +0.150]; p adjusted 0.002; detectable 0.040;",
-        "  fixed/broken 3/1",
+        "  samples 10   new 0.600",
+        "  difference [95 % interval] +0.100 [-0.100, +0.150]",
+        "  p adjusted 0.002   detectable 0.040   fixed/broken 3/1",
         "",
         "detectable: the smallest true difference that these samples show with",
         "a power of 80 %",
@@ -242,6 +242,6 @@ def test_history_leaves_out_the_plot_and_no_number(printed_lines):
     made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
     lines = printed_lines(80, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert max(map(len, lines)) <= 80
-    assert "0.500   0.400 to 0.600   1,000/1,000" in lines[3] and lines[3].split()[0] == "a/v1"
+    assert "0.500  0.400 to 0.600  1,000/1,000" in lines[3] and lines[3].split()[0] == "a/v1"
     wide = printed_lines(120, lambda: print_history("f.g", {"set": [made]}, as_json=False))
     assert "●" in wide[3]

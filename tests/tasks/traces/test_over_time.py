@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from answerkey.flows.cli.comparison_tables import print_over_time
+from answerkey.flows.cli.tables import print_over_time
 from answerkey.metrics_core.decide.bounded_mean import bounded_mean
 from answerkey.metrics_core.decide.intervals import clopper_pearson
 from answerkey.tasks.traces import funnel as funnels
