@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from answerkey.flows.cli.main import json_text, print_json
 from answerkey.flows.cli.options import (
     HOME,
-    OUTPUT,
+    IN_OUTPUT,
     AllFields,
     AsJson,
     Baseline,
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
-OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report."
-OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
-NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
-
 ScoreColumns = Annotated[
     list[str] | None,
     Parameter(
@@ -51,13 +47,11 @@ ScoreColumns = Annotated[
     ),
 ]
 ScoreClusters = Annotated[
-    str,
-    Parameter("--clusters", metavar="COLUMN", help="Rows of files of scores with the same value here belong together."),
+    str, Parameter(metavar="COLUMN", help="Rows of files of scores with the same value here belong together.")
 ]
 ScoreLabels = Annotated[
     str,
     Parameter(
-        "--labels",
         metavar="FILE",
         help="What people say of questions that were drawn at random from files of scores: id and a column for each "
         "release, or id, release, label. Their labels decide, and the scores predict those that are missing.",
@@ -66,41 +60,28 @@ ScoreLabels = Annotated[
 
 
 def report(  # noqa: PLR0913
-    report_ids: Annotated[
-        list[str] | None,
-        Parameter(
-            metavar="ID",
-            help="A report (faq/gpt-4/v2), or a release (gpt-4) for its newest report. Default: "
-            "the reports of the newest run.",
-        ),
-    ] = None,
+    reports: list[str] | None = None,
     /,
     *,
-    listed: Annotated[
-        bool, Parameter("--list", help="List reports: all, or those whose id starts with the given text.")
-    ] = False,
-    by: Annotated[
-        str | None,
-        Parameter(
-            "--by",
-            metavar="METRIC.FIELD",
-            help="The field whose slices and worst scores are shown. Default: the primary field.",
-        ),
-    ] = None,
-    samples: Annotated[
-        int,
-        Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score worst."),
-    ] = 0,
+    listed: Annotated[bool, Parameter("--list")] = False,
+    by: Annotated[str | None, Parameter(metavar="METRIC.FIELD")] = None,
+    samples: Annotated[int, IN_OUTPUT] = 0,
     all_fields: AllFields = False,
     baseline: Baseline = "",
     policy: PolicyOption = "",
-    html: Annotated[
-        Path | None, Parameter("--html", group=OUTPUT, help="Write a page about these reports, for a browser.")
-    ] = None,
+    html: Annotated[Path | None, IN_OUTPUT] = None,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
     """Show reports.
+
+    Args:
+        reports: A report (faq/gpt-4/v2), or a release (gpt-4) for its newest report.
+            Default: the reports of the newest run.
+        listed: List reports: all, or those whose id starts with the given text.
+        by: The field whose slices and worst scores are shown. Default: the primary field.
+        samples: Show this many samples of each report: those that score worst.
+        html: Write a page about these reports, for a browser.
 
     Examples:
         answerkey report --list
@@ -113,11 +94,11 @@ def report(  # noqa: PLR0913
     _check_samples(samples, elsewhere=bool(html or baseline or policy or listed))
     check_folder(html, home)
     if listed:
-        print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
+        print_list([row for prefix in reports or [""] for row in list_reports(home, prefix)], as_json=as_json)
         return 0
 
     # The reports by themselves, unless they are compared or drawn
-    ids = [report_named(home, name) for name in report_ids or ()] or latest_run(home)
+    ids = [report_named(home, name) for name in reports or ()] or latest_run(home)
     if not ids:
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
     if not (html or baseline or policy):
@@ -155,28 +136,10 @@ def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
 def compare(  # noqa: PLR0913
     comparing: Annotated[Comparing, Flags("Comparison")],
     *,
-    by_slice: Annotated[bool, Parameter("--by-slice", group=OUTPUT, help="Print every slice too.")] = False,
-    wide: Annotated[
-        bool,
-        Parameter(
-            "--wide",
-            group=OUTPUT,
-            help="Also print samples, clusters and p of each field, the smallest difference that it could show, the "
-            "samples that this one would take, and how many answers were fixed and broken.",
-        ),
-    ] = False,
-    samples: Annotated[
-        int,
-        Parameter(
-            "--samples", group=OUTPUT, help="Print this many of the samples that changed most in the first field."
-        ),
-    ] = 0,
-    moved: Annotated[
-        Literal["both", "better", "worse"],
-        Parameter(
-            "--moved", group=OUTPUT, help="Which of these samples to print: those that got better, worse, or both."
-        ),
-    ] = "both",
+    by_slice: Annotated[bool, IN_OUTPUT] = False,
+    wide: Annotated[bool, IN_OUTPUT] = False,
+    samples: Annotated[int, IN_OUTPUT] = 0,
+    moved: Annotated[Literal["both", "better", "worse"], IN_OUTPUT] = "both",
     columns: ScoreColumns = None,
     clusters: ScoreClusters = "",
     labels: ScoreLabels = "",
@@ -187,6 +150,13 @@ def compare(  # noqa: PLR0913
 
     Compares two reports, sample by sample, on the samples that both have a score for. OLD and NEW may be files too,
     with a column of ids and columns of scores that another tool made; or OLD alone a file with the scores of both.
+
+    Args:
+        by_slice: Print every slice too.
+        wide: Also print clusters, p, the smallest difference that would show, the samples that this one would take,
+            and how many answers were fixed and broken.
+        samples: Print this many of the samples that changed most in the first field.
+        moved: Which of these samples to print: those that got better, worse, or both.
 
     Examples:
         answerkey compare gpt-4 gpt-5
@@ -218,18 +188,14 @@ def compare(  # noqa: PLR0913
     return 0
 
 
-def diff(
-    old: OldReport,
-    new: NewReport,
-    /,
-    *,
-    dataset: Dataset = "",
-    as_json: AsJson = False,
-    home: HomeOption = HOME,
-) -> int:
+def diff(old: str, new: str, /, *, dataset: Dataset = "", as_json: AsJson = False, home: HomeOption = HOME) -> int:
     """Why did a number move? What differs between two reports.
 
     Lists everything that differs: rows, references, answers, judge, prompt, parser, code, parameters.
+
+    Args:
+        old: A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report.
+        new: The report or release that is compared with the old one.
 
     Examples:
         answerkey diff faq/gpt-4/v1 faq/gpt-4/v2
@@ -243,19 +209,11 @@ def diff(
 
 
 def history(
-    metric_field: Annotated[
-        str,
-        Parameter(
-            metavar="METRIC.FIELD",
-            help="For instance label.correct. With --rule it may be left out: the main field of the rule's metric.",
-        ),
-    ] = "",
+    field: str = "",
     /,
     *,
-    rule: Annotated[
-        str, Parameter("--rule", help="Show the traces that this rule has scored over time, instead of reports.")
-    ] = "",
-    by: Annotated[Literal["day", "week", "month"], Parameter("--by", help="The length of a period of a rule.")] = "day",
+    rule: str = "",
+    by: Literal["day", "week", "month"] = "day",
     dataset: Dataset = "",
     as_json: AsJson = False,
     home: HomeOption = HOME,
@@ -264,6 +222,12 @@ def history(
 
     Every report of a data set, or the traces of a rule over time; oldest first. Of more than 20 data sets, the newest
     report of each.
+
+    Args:
+        field: METRIC.FIELD, for instance label.correct.
+            With --rule it may be left out: the main field of the rule's metric.
+        rule: Show the traces that this rule has scored over time, instead of reports.
+        by: The length of a period of a rule.
 
     Examples:
         answerkey history label.correct --dataset faq
@@ -275,11 +239,11 @@ def history(
     if rule:
         from answerkey.tasks.traces.over_time import over_time
 
-        print_over_time(rule, over_time(home, rule, metric_field, by), by=by, as_json=as_json)
+        print_over_time(rule, over_time(home, rule, field, by), by=by, as_json=as_json)
         return 0
-    if not metric_field:
+    if not field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
-    print_history(metric_field, history_of(home, metric_field, dataset), as_json=as_json)
+    print_history(field, history_of(home, field, dataset), as_json=as_json)
     return 0
 
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from answerkey.flows.cli.compare import (
-    NewReport,
-    OldReport,
     ScoreClusters,
     ScoreColumns,
     ScoreLabels,
@@ -24,7 +22,7 @@ from answerkey.flows.cli.compare import (
     writing,
 )
 from answerkey.flows.cli.main import heading, json_text, print_json
-from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
+from answerkey.flows.cli.options import HOME, IN_OUTPUT, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.label import LABELLED
 
@@ -34,40 +32,26 @@ if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
 
 _POLICY = heading("Policy: either a file, or the options")
+_IN_POLICY = Parameter(group=_POLICY)
 PolicyFile = Annotated[
     str,
     Parameter(
-        "--policy",
         group=_POLICY,
         metavar="FILE",
         help="YAML with the keys primary, margin, labels, judge_bias, baseline and rules.",
     ),
 ]
-Primary = Annotated[
-    str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
-]
+Primary = Annotated[str | None, Parameter(group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")]
 Margin = Annotated[
     float | None,
     Parameter(
-        "--margin",
         group=_POLICY,
-        metavar="X",
         help="The non-inferiority margin: the largest loss of that field that you accept.",
-    ),
-]
-_Level = Annotated[
-    float | None,
-    Parameter(
-        "--level",
-        group=_POLICY,
-        metavar="X",
-        help="The least mean of that field in the new release, as a rule `level METRIC.FIELD >= X`.",
     ),
 ]
 Rules = Annotated[
     list[str] | None,
     Parameter(
-        "--rule",
         group=_POLICY,
         metavar="RULE",
         help="'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
@@ -76,59 +60,27 @@ Rules = Annotated[
         "'none broken METRIC.FIELD[column=value]' or 'coverage >= 0.95'. May be repeated.",
     ),
 ]
-_Keep = Annotated[
-    bool,
-    Parameter(
-        "--keep",
-        group=_POLICY,
-        negative="",
-        help="Keep OLD and the policy as the gate of the data set, for every evaluation that names neither: by an "
-        "event, a schedule, a form, a command.",
-    ),
-]
-_Output = Annotated[
-    list[Path] | None,
-    Parameter(
-        "--output",
-        group=OUTPUT,
-        metavar="FILE",
-        help="Write the verdict to this file too; its ending says how: .json, .xml (JUnit), .html (a page about both "
-        "reports with the verdict on top) or .md (at most 40 lines, for the summary of a CI job or a comment on a pull "
-        "request). May be repeated.",
-    ),
-]
-_Link = Annotated[
-    str, Parameter("--link", group=OUTPUT, metavar="URL", help="Address of the page, which the Markdown links to.")
-]
-_AllowInconclusive = Annotated[
-    bool,
-    Parameter(
-        "--allow-inconclusive",
-        group=OUTPUT,
-        help="Exit with 0 if the verdict is INCONCLUSIVE; in JUnit XML, such rules are skipped.",
-    ),
-]
 
 
 def gate(  # noqa: PLR0912, PLR0913
-    old: OldReport,
-    new: NewReport = "",
+    old: str,
+    new: str = "",
     /,
     *,
     dataset: Dataset = "",
     policy: PolicyFile = "",
     primary: Primary = None,
     margin: Margin = None,
-    level: _Level = None,
+    level: Annotated[float | None, _IN_POLICY] = None,
     rule: Rules = None,
     columns: ScoreColumns = None,
     clusters: ScoreClusters = "",
     labels: ScoreLabels = "",
-    keep: _Keep = False,
+    keep: Annotated[bool, _IN_POLICY] = False,
     as_json: AsJson = False,
-    output: _Output = None,
-    link: _Link = "",
-    allow_inconclusive: _AllowInconclusive = False,
+    output: Annotated[list[Path] | None, Parameter(group=OUTPUT, metavar="FILE")] = None,
+    link: Annotated[str, Parameter(group=OUTPUT, metavar="URL")] = "",
+    allow_inconclusive: Annotated[bool, IN_OUTPUT] = False,
     home: HomeOption = HOME,
 ) -> int:
     """Decide by a policy whether a release may ship.
@@ -136,6 +88,17 @@ def gate(  # noqa: PLR0912, PLR0913
     The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
     missing); 2 is bad input. OLD and NEW may be files too, with a column of ids and columns of scores that another tool
     made; or OLD alone a file with the scores of both releases. Counts of right answers suffice too: 47/50.
+
+    Args:
+        old: A report (faq/gpt-4/v2); a release (gpt-4), for its newest report; a file of scores; or a count (41/50).
+        new: The report, release, file or count that is compared with the old one.
+        level: The least mean of that field in the new release, as a rule `level METRIC.FIELD >= X`.
+        keep: Keep OLD and the policy as the gate of the data set, for every evaluation that names neither.
+        output: Write the verdict to this file too: .json, .xml (JUnit), .html (a page about both reports) or .md.
+            Markdown has at most 40 lines, for the summary of a CI job or a comment on a pull request.
+            May be repeated.
+        link: Address of the page, which the Markdown links to.
+        allow_inconclusive: Exit with 0 if the verdict is INCONCLUSIVE; in JUnit XML, such rules are skipped.
 
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02

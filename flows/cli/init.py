@@ -5,9 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
 from rich.markup import escape
 
 from answerkey.flows.cli.layout import show
@@ -17,13 +15,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _ENDINGS = (".csv", ".jsonl", ".yaml", ".py", ".md", ".ipynb")
 
 
-def init(
-    folder: Annotated[Path, Parameter(name="FOLDER", help="Where to put them; nothing is overwritten.")] = Path(
-        "answerkey-examples"
-    ),
-    /,
-) -> int:
+def init(folder: Path = Path("answerkey-examples"), /) -> int:
     """Copy example data, a policy, a judge, a metric and rules into a folder, to start from.
+
+    Args:
+        folder: Where to put them; nothing is overwritten.
 
     Examples:
         answerkey init trial

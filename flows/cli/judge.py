@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.metric import Metric
     from answerkey.tasks.reports.judged import Judged
 
+_NAMES = Parameter(metavar="A,B")
 _LABEL = 9
 _OF_RUNS = (
     "max_calls", "max_cost_total_usd", "check", "cascade", "fallbacks", "batch", "batch_poll_s", "concurrency",
@@ -46,42 +47,18 @@ _OF_RUNS = (
 
 @command
 def judge(  # noqa: PLR0912, PLR0913
-    words: Annotated[
-        list[str],
-        Parameter(
-            "SAMPLE",
-            metavar="SAMPLE",
-            help="The id of a sample; or three texts: question, right answer, answer; or, with --check, a judge.",
-        ),
-    ],
+    words: Annotated[list[str], Parameter("SAMPLE")],
     /,
     judging: Annotated[Estimating, Flags("Judge", omit=_OF_RUNS)],
     *,
-    release: Annotated[
-        str,
-        Parameter("--release", metavar="A,B", help="Releases or reports; without it, all releases with the sample."),
-    ] = "",
+    release: Annotated[str, _NAMES] = "",
     dataset: Dataset = "",
-    references: Annotated[
-        list[str] | None, Parameter("--reference", metavar="TEXT", help="Another answer known to be right.")
-    ] = None,
-    incorrect: Annotated[
-        list[str] | None, Parameter("--incorrect", metavar="TEXT", help="An answer known to be wrong.")
-    ] = None,
-    context: Annotated[
-        list[str] | None, Parameter("--context", metavar="TEXT", help="A passage that the answer was to rest on.")
-    ] = None,
-    metric: Annotated[
-        str, Parameter("--metric", metavar="A,B", help="These metrics only; without it, all that need a judge.")
-    ] = "",
-    rubric: Annotated[
-        str,
-        Parameter("--rubric", metavar="FILE", help="Ask by this rubric: a file, or a name like politeness."),
-    ] = "",
-    check: Annotated[
-        bool,
-        Parameter("--check", negative=(), help="Ask a judge the questions with known answers that runs begin with."),
-    ] = False,
+    reference: list[str] | None = None,
+    incorrect: list[str] | None = None,
+    context: list[str] | None = None,
+    metric: Annotated[str, _NAMES] = "",
+    rubric: Annotated[str, Parameter(metavar="FILE")] = "",
+    check: bool = False,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -96,6 +73,16 @@ def judge(  # noqa: PLR0912, PLR0913
 
     No report is made, and a reply that is in the ledger is not paid for twice.
 
+    Args:
+        words: The id of a sample; or three texts: question, right answer, answer; or, with --check, a judge.
+        release: Releases or reports; without it, all releases with the sample.
+        reference: Another answer known to be right.
+        incorrect: An answer known to be wrong.
+        context: A passage that the answer was to rest on.
+        metric: These metrics only; without it, all that need a judge.
+        rubric: Ask by this rubric: a file, or a name like politeness.
+        check: Ask a judge the questions with known answers that runs begin with.
+
     Examples:
         answerkey judge "Capital of France?" "Paris" "It is Paris."
         answerkey judge "Capital of France?" "Paris" "Lyon" --judge openai/gpt-4o-mini --repeats 3
@@ -106,7 +93,7 @@ def judge(  # noqa: PLR0912, PLR0913
     """
     use_kept_server(home)
     if check:
-        if len(words) != 1 or judging.judges or release or dataset or references or incorrect or context:
+        if len(words) != 1 or judging.judges or release or dataset or reference or incorrect or context:
             raise UserError("--check takes one judge and nothing about answers, like openai/gpt-4o-mini --check")
         return _check(judging.model_copy(update={"judges": tuple(words)}), metric, rubric, home, as_json=as_json)
 
@@ -114,7 +101,7 @@ def judge(  # noqa: PLR0912, PLR0913
     stored: list[Judged] = []
     questions: list[_Question] = []
     if len(words) == 1:
-        if references or incorrect or context:
+        if reference or incorrect or context:
             raise UserError("--reference, --incorrect and --context go with three texts, not with a sample")
         stored = _stored(words[0], release, dataset, metric, home)
         if rubric or judging != Estimating():
@@ -126,7 +113,7 @@ def judge(  # noqa: PLR0912, PLR0913
             raise UserError("--rubric: give it, or --metric, and not both")
         question, right_answer, answer = words
         sample = Sample(
-            "1", answer, [right_answer, *(references or ())], question or None, context=context or (),
+            "1", answer, [right_answer, *(reference or ())], question or None, context=context or (),
             incorrect_references=incorrect or (),
         )  # fmt: skip
         metrics = _judge_metrics(metric, rubric, judging, home)

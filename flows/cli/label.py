@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport
 from answerkey.flows.cli.gate import Margin, PolicyFile, Primary, Rules, policy_of
 from answerkey.flows.cli.main import heading
 from answerkey.flows.cli.options import HOME, AsJson, Dataset, Flags, HomeOption, command
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
 
 _DRAW = heading("Draw")
+_IN_DRAW = Parameter(group=_DRAW)
 
 
 def label(  # noqa: PLR0913
-    old: OldReport,
-    new: NewReport,
+    old: str,
+    new: str,
     /,
     *,
     dataset: Dataset = "",
@@ -38,45 +38,13 @@ def label(  # noqa: PLR0913
     primary: Primary = None,
     margin: Margin = None,
     rule: Rules = None,
-    labels: Annotated[
-        int | None,
-        Parameter(
-            "--labels",
-            group=_DRAW,
-            metavar="N",
-            help="Label N questions and decide once. Default: label until decided.",
-        ),
-    ] = None,
-    until_decided: Annotated[
-        bool,
-        Parameter(
-            "--until-decided",
-            group=_DRAW,
-            help="Decide after 25, 35, 49 ... questions, at the error rate of a single decision; this is the default.",
-        ),
-    ] = False,
-    design: Annotated[
-        Literal["random", "stratified"],
-        Parameter(
-            "--design",
-            group=_DRAW,
-            help="stratified: draw questions whose primary field changed twice as often as others.",
-        ),
-    ] = "random",
-    annotators: Annotated[
-        int,
-        Parameter(
-            "--annotators",
-            group=_DRAW,
-            metavar="N",
-            help="People who label each question; with 2, their agreement is reported.",
-        ),
-    ] = 1,
-    seed: Annotated[int, Parameter("--seed", group=_DRAW, metavar="N", help="Seed of the draw.")] = 0,
-    draw_only: Annotated[
-        bool, Parameter("--draw-only", group=_DRAW, help="Draw the questions, for `labels export`, and serve no page.")
-    ] = False,
-    port: Annotated[int, Parameter("--port", help="Port on this machine; 0 takes one that is free.")] = 4220,
+    labels: Annotated[int | None, _IN_DRAW] = None,
+    until_decided: Annotated[bool, _IN_DRAW] = False,
+    design: Annotated[Literal["random", "stratified"], _IN_DRAW] = "random",
+    annotators: Annotated[int, _IN_DRAW] = 1,
+    seed: Annotated[int, _IN_DRAW] = 0,
+    draw_only: Annotated[bool, _IN_DRAW] = False,
+    port: int = 4220,
     home: HomeOption = HOME,
 ) -> int:
     """Label answers in the browser until a gate can decide about two releases.
@@ -84,6 +52,18 @@ def label(  # noqa: PLR0913
     Draws questions, and serves them on this machine until Ctrl-C: both answers in random order, without the names of
     the releases and without what a judge says. Run the same command again to continue. Exits with the code of the
     verdict, as `gate` does.
+
+    Args:
+        old: A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report.
+        new: The report or release that is compared with the old one.
+        labels: Label this many questions and decide once. Default: label until decided.
+        until_decided: Decide after 25, 35, 49 ... questions, at the error rate of a single decision.
+            This is the default.
+        design: stratified: draw questions whose primary field changed twice as often as others.
+        annotators: People who label each question; with 2, their agreement is reported.
+        seed: Seed of the draw.
+        draw_only: Draw the questions, for `labels export`, and serve no page.
+        port: Port on this machine; 0 takes one that is free.
 
     Examples:
         answerkey label gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
@@ -134,21 +114,25 @@ def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
 
 
 def export(
-    old: OldReport,
-    new: NewReport,
-    file: Annotated[Path, Parameter(metavar="FILE", help="The CSV file to write.")],
+    old: str,
+    new: str,
+    file: Path,
     /,
     *,
     dataset: Dataset = "",
-    every: Annotated[
-        bool, Parameter("--all", help="All drawn questions, not only those up to the next analysis.")
-    ] = False,
+    every: Annotated[bool, Parameter("--all")] = False,
     home: HomeOption = HOME,
 ) -> int:
     """Write the questions of the newest queue for two releases, with their labels, as CSV.
 
     A row for each answer and annotator; the verdict is empty where there is none. Rows do not name the release of an
     answer. What is written into `verdict` (right, wrong, cannot tell) and `annotator` can be imported.
+
+    Args:
+        old: A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report.
+        new: The report or release that is compared with the old one.
+        file: The CSV file to write.
+        every: All drawn questions, not only those up to the next analysis.
 
     Examples:
         answerkey labels export gpt-4 gpt-5 labels.csv
@@ -160,19 +144,15 @@ def export(
     return 0
 
 
-def import_(
-    file: Annotated[Path, Parameter(metavar="FILE", help="A CSV file with the columns of `labels export`.")],
-    /,
-    *,
-    annotator: Annotated[
-        str, Parameter("--annotator", help="Who labelled the rows that name nobody in `annotator`.")
-    ] = "",
-    home: HomeOption = HOME,
-) -> int:
+def import_(file: Path, /, *, annotator: str = "", home: HomeOption = HOME) -> int:
     """Take labels from a CSV file into the warehouse.
 
     Rows without a verdict are left out, and so are labels that are known already. A changed label counts from now
     on; the earlier one stays in the table `labels`. Nothing is taken from a file with a wrong row.
+
+    Args:
+        file: A CSV file with the columns of `labels export`.
+        annotator: Who labelled the rows that name nobody in `annotator`.
 
     Examples:
         answerkey labels import labels.csv --annotator AB
@@ -186,9 +166,7 @@ def import_(
 
 @command
 def calibrate(  # noqa: PLR0913
-    name: Annotated[
-        str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
-    ],
+    field: str,
     /,
     judging: Annotated[
         Estimating,
@@ -196,33 +174,12 @@ def calibrate(  # noqa: PLR0913
         Flags("Judge (with --learn)", omit=("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")),
     ],
     *,
-    report: Annotated[
-        list[str] | None,
-        Parameter("--report", help="A report, or the name of a release. May be repeated. Without: the newest run."),
-    ] = None,
-    labels: Annotated[
-        str,
-        Parameter(
-            "--labels",
-            help="A file with id, label and release. If it has a column score, those scores are calibrated.",
-        ),
-    ] = "",
-    mapping: Annotated[
-        list[str] | None,
-        Parameter(
-            "--map",
-            metavar="KEY=PATH",
-            help="Where a column of that file is: id, release, label, second (another annotator), score, cluster.",
-        ),
-    ] = None,
-    learn: Annotated[
-        int,
-        Parameter(
-            "--learn", help="Choose this many examples for --rubric from these labels, and report what they change."
-        ),
-    ] = 0,
-    rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn improves.")] = "",
-    out: Annotated[str, Parameter("--out", metavar="FILE", help="Where --learn writes the rubric.")] = "",
+    report: list[str] | None = None,
+    labels: Annotated[str, Parameter(metavar="FILE")] = "",
+    mapping: Annotated[list[str] | None, Parameter("--map", metavar="KEY=PATH")] = None,
+    learn: int = 0,
+    rubric: Annotated[str, Parameter(metavar="FILE")] = "",
+    out: Annotated[str, Parameter(metavar="FILE")] = "",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -230,6 +187,15 @@ def calibrate(  # noqa: PLR0913
 
     The labels are those that came with the answers, or those in a file. The result is kept, and a gate can require it.
     With --learn, examples for a rubric are chosen from them instead, and tested on other answers.
+
+    Args:
+        field: The METRIC.FIELD to calibrate, for instance meaning_match.match.
+        report: A report, or the name of a release. May be repeated. Without: the newest run.
+        labels: A file with id, label and release. If it has a column score, those scores are calibrated.
+        mapping: Where a column of that file is: id, release, label, second (another annotator), score, cluster.
+        learn: Choose this many examples for --rubric from these labels, and report what they change.
+        rubric: The rubric that --learn improves.
+        out: Where --learn writes the rubric.
 
     Examples:
         answerkey calibrate meaning_match.match
@@ -243,7 +209,7 @@ def calibrate(  # noqa: PLR0913
         from answerkey.flows.calibrate_judge import calibrate_judge
 
         result = calibrate_judge(
-            name, report or [], labels, mapping or [], str(home), learn=learn, rubric=rubric, out=out,
+            field, report or [], labels, mapping or [], str(home), learn=learn, rubric=rubric, out=out,
             judging=judging,
         )  # fmt: skip
 

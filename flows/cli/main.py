@@ -361,8 +361,10 @@ def _documented(module: str) -> dict[str, tuple[str, str]]:
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             text, _, examples = (ast.get_docstring(node) or "").partition("\n\nExamples:\n")
+            # What is said of arguments is for cyclopts
+            text = re.sub(r"(?<!\n)\n(?!\n)", " ", text.partition("\n\nArgs:\n")[0])
             lines = textwrap.indent(textwrap.dedent(examples), "  ")
-            documented[node.name] = re.sub(r"(?<!\n)\n(?!\n)", " ", text), f"Examples:\n{lines}"
+            documented[node.name] = text, f"Examples:\n{lines}"
     return documented
 
 
@@ -408,7 +410,7 @@ def usage_problem(error: CycloptsError) -> str:
             names = [name for name in error.app or () if not name.startswith("-")]
             return _unknown((error.unused_tokens or [""])[0], "command", names, chain)
         case MissingArgumentError() if error.argument is not None:
-            name = error.keyword or _called(error.argument)
+            name = error.keyword or error.argument.name
             return f"{name}: give a value" if error.keyword else f"{name} is missing; see `{chain} --help`"
         case CoercionError() if error.argument is not None:
             value = error.token.value if error.token else ""
@@ -420,7 +422,7 @@ def usage_problem(error: CycloptsError) -> str:
                 hint: Any = error.target_type
                 inner = next((part for part in get_args(hint) if part is not types.NoneType), hint)
                 expected = f"write {_KINDS.get(inner, 'another value')}"
-            return f"{_called(error.argument)}{repeated}: {expected}"
+            return f"{error.argument.name}{repeated}: {expected}"
         case UnusedCliTokensError():
             return f"one argument too many; see `{chain} --help`"
     return f"this cannot be parsed; see `{chain} --help`"
@@ -431,7 +433,3 @@ def _unknown(typed: str, kind: str, names: Iterable[str], chain: str) -> str:
     close = difflib.get_close_matches(typed, list(names), n=1)
     hint = f"did you mean {close[0]}?" if close else f"see `{chain} --help`"
     return f"{quoted}there is no such {kind}; {hint}"
-
-
-def _called(argument: Any) -> str:
-    return str(argument.name if argument.name.startswith("-") else argument.parameter.metavar or argument.name)

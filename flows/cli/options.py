@@ -51,13 +51,13 @@ class Flags:
 
 
 OUTPUT = heading("Output")
+IN_OUTPUT = Parameter(group=OUTPUT)
 COMPARING = heading("Comparison and gate")
 
 HOME = Home(Path(".answerkey"))
 HomeOption = Annotated[
     Home,
     Parameter(
-        "--home",
         group=OUTPUT,
         metavar="DIR",
         accepts_keys=False,
@@ -70,19 +70,14 @@ HomeOption = Annotated[
 ]
 AllFields = Annotated[
     bool,
-    Parameter(
-        "--all-fields", group=OUTPUT, help="Show every field, not one per metric; comparisons are corrected for all."
-    ),
+    Parameter(group=OUTPUT, help="Show every field, not one per metric; comparisons are corrected for all."),
 ]
 AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON instead of tables.")]
-Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print only warnings while it runs.")]
-Dataset = Annotated[
-    str, Parameter("--dataset", metavar="NAME", help="The data set, where a release has reports on several.")
-]
+Quiet = Annotated[bool, Parameter(group=OUTPUT, help="Print only warnings while it runs.")]
+Dataset = Annotated[str, Parameter(metavar="NAME", help="The data set, where a release has reports on several.")]
 Baseline = Annotated[
     str,
     Parameter(
-        "--baseline",
         metavar="NAME",
         group=COMPARING,
         help="Compare with the newest report of this release, or with a report. Without it, `evaluate` compares the "
@@ -92,7 +87,6 @@ Baseline = Annotated[
 PolicyOption = Annotated[
     str,
     Parameter(
-        "--policy",
         metavar="FILE",
         group=COMPARING,
         help="A YAML file with what must hold for a release to ship in place of the baseline. See `answerkey gate`.",
@@ -101,7 +95,6 @@ PolicyOption = Annotated[
 PageOption = Annotated[
     bool,
     Parameter(
-        "--page",
         negative="--no-page",
         group=COMPARING,
         help="Write a page for the browser into the folder pages of the warehouse.",
@@ -110,10 +103,9 @@ PageOption = Annotated[
 _Config = Annotated[
     str,
     Parameter(
-        "--config",
         metavar="FILE",
-        help="A YAML file, or its text, with what the options do not say, under the keys of the forms on a server: "
-        "`{judging: {temperature: 0.5, jury: mean}}`. The page on options has all keys.",
+        help="A YAML file, or its text, with what the options do not say: `{judging: {temperature: 0.5, jury: mean}}`. "
+        "All keys are on the page Command line of the documentation.",
     ),
 ]
 
@@ -176,8 +168,6 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     run.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
     run.__annotations__ = {}
     run.in_file = in_file  # type: ignore[attr-defined]
-    # The help is read from the source; cyclopts would take every docstring apart.
-    run.__doc__ = None
     return run
 
 
@@ -291,7 +281,7 @@ def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.
         help=text,
         # For the help page: `build` looks after it, since the file of --config may have what is missing.
         required=field.is_required(),
-        metavar=option if positional else "A,B" if is_list else _METAVARS.get(kind, "TEXT"),
+        metavar="A,B" if is_list and not positional else None,
         show_default=left_out[0] if left_out and not field.is_required() else default_text(default) or False,
         negative=option.replace("--", "--no-", 1) if default is True else "",
     )
@@ -301,8 +291,6 @@ def _parameter(name: str, field: FieldInfo, option: str, group: str) -> inspect.
 
 _LEFT_OUT = re.compile(r" (?:Both empty|Empty|Off|-1|0|default): ([^.]*(?:\.\S[^.]*)*)\.$")
 """The last sentence about a field: what an empty one means, or the value that stands for it."""
-
-_METAVARS = {int: "N", float: "X", bool: None}
 
 
 def listed(text: str, separator: str = COMMAS) -> list[str]:

@@ -65,21 +65,13 @@ class Stop:
             raise Stopped
 
 
-def serve(
-    *,
-    port: Annotated[int, Parameter("--port", help="Port of the server; the next one is for the pages.")] = 4200,
-    database: Annotated[
-        str,
-        Parameter(
-            "--database",
-            metavar="URL",
-            help="Where the server keeps runs: postgresql+asyncpg://USER@HOST/NAME, with its password in PGPASSWORD. "
-            "Empty: a file in the home, which is for one person or a few.",
-        ),
-    ] = "",
-    home: HomeOption = HOME,
-) -> int:
+def serve(*, port: int = 4200, database: Annotated[str, Parameter(metavar="URL")] = "", home: HomeOption = HOME) -> int:
     """Start a Prefect server with all flows on this machine.
+
+    Args:
+        port: Port of the server; the next one is for the pages.
+        database: Where the server keeps runs: postgresql+asyncpg://USER@HOST/NAME, with its password in PGPASSWORD.
+            Empty: a file in the home, which is for one person or a few.
 
     Examples:
         answerkey serve --port 4300
@@ -292,23 +284,17 @@ def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def view(
-    *,
-    port: Annotated[int, Parameter("--port", help="Port on this machine; 0 takes one that is free.")] = 4210,
-    to: Annotated[
-        Path | None,
-        Parameter(
-            "--to",
-            metavar="FOLDER",
-            help="Write all pages as files into this folder, for a web server or an object store, instead of serving "
-            "them. Pages of an earlier call that no longer exist are removed.",
-        ),
-    ] = None,
-    home: HomeOption = HOME,
+    *, port: int = 4210, to: Annotated[Path | None, Parameter(metavar="FOLDER")] = None, home: HomeOption = HOME
 ) -> int:
     """Look at everything in a browser: data sets, releases over time, verdicts, reports and spend.
 
     Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
     snapshot, so they delay no run.
+
+    Args:
+        port: Port on this machine; 0 takes one that is free.
+        to: Write all pages as files into this folder, for a web server or an object store, instead of serving them.
+            Pages of an earlier call that no longer exist are removed.
 
     Examples:
         answerkey view

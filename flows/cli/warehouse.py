@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, HomeOption
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def export(
-    folder: Annotated[Path, Parameter(help="A folder that does not exist yet, outside the home.")],
+    folder: Path,
     /,
-    *names: Annotated[str, Parameter(help="Tables and views; all tables, if none is named.")],
-    format: Annotated[Literal["parquet", "csv"], Parameter(help="Format of the files.")] = "parquet",
+    *names: str,
+    format: Literal["parquet", "csv"] = "parquet",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -30,6 +28,11 @@ def export(
 
     A Parquet or CSV file for each, all from one state. In CSV, lists and maps are JSON, and texts that a spreadsheet
     would take for formulas get an apostrophe before them.
+
+    Args:
+        folder: A folder that does not exist yet, outside the home.
+        names: Tables and views; all tables, if none is named.
+        format: Format of the files.
 
     Examples:
         answerkey warehouse export tables
@@ -45,17 +48,14 @@ def export(
     return 0
 
 
-def backup(
-    folder: Annotated[Path, Parameter(help="A folder that does not exist yet, outside the home.")],
-    /,
-    *,
-    as_json: AsJson = False,
-    home: HomeOption = HOME,
-) -> int:
+def backup(folder: Path, /, *, as_json: AsJson = False, home: HomeOption = HOME) -> int:
     """Copy the home into a folder; runs can continue meanwhile.
 
     Tables, ledger, pages, registered and generated answers, and parts. The copy is a home: use it with --home, or, to
     restore it, put it in the place of the other one while no run is at work.
+
+    Args:
+        folder: A folder that does not exist yet, outside the home.
 
     Examples:
         answerkey warehouse backup /backups/2026-11-22
@@ -74,12 +74,12 @@ def backup(
 
 
 def forget(
-    dataset: Annotated[str, Parameter(help="The data set.")],
+    dataset: str,
     /,
     *,
-    sample: Annotated[str, Parameter(help="A sample to delete, with all answers to it: its id.")] = "",
-    release: Annotated[str, Parameter(help="A release to delete; with --sample, only its answer to that sample.")] = "",
-    reason: Annotated[str, Parameter(help="The reason, which is kept in the record of the removal.")] = "",
+    sample: str = "",
+    release: str = "",
+    reason: str = "",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -88,6 +88,12 @@ def forget(
     Out of tables, ledger, snapshot, registered and generated answers, unfinished work and pages of the data set; the
     files are rewritten, so that nothing of the texts is left in them. A record says that something was removed, but
     not what. Reports about other answers are computed again from those, and say so.
+
+    Args:
+        dataset: The data set.
+        sample: A sample to delete, with all answers to it: its id.
+        release: A release to delete; with --sample, only its answer to that sample.
+        reason: The reason, which is kept in the record of the removal.
 
     Examples:
         answerkey warehouse forget faq --sample q17 --reason 'request of 3 May'
@@ -128,20 +134,15 @@ def _say_removed(removed: Removed, home: Home) -> None:
         )
 
 
-def maintain(
-    *,
-    older_than: Annotated[
-        int | None,
-        Parameter(help="Also remove reports older than this many days, except the newest of each release."),
-    ] = None,
-    as_json: AsJson = False,
-    home: HomeOption = HOME,
-) -> int:
+def maintain(*, older_than: int | None = None, as_json: AsJson = False, home: HomeOption = HOME) -> int:
     """Keep the tables small and fast to read.
 
     On a lake: merges small files, drops snapshots older than 30 days, and removes files a day after they were last
     needed. In a file: frees the space of deleted rows. Reports, scores and answers stay as they are. The deployment
     housekeeping does it every night.
+
+    Args:
+        older_than: Also remove reports older than this many days, except the newest of each release.
 
     Examples:
         answerkey warehouse maintain
