@@ -13,7 +13,7 @@ HEAVY = (
 )  # fmt: skip
 TABLES = {"duckdb", "numpy", "pandas", "pyarrow", "scipy"}
 OTHER_COMMANDS = [("report", "new"), ("history", "exact_match.match"), ("metrics",)]
-VALIDATION = {"altair", "great_expectations", "sqlalchemy"}
+VALIDATION = {"altair", "great_expectations", "scipy.stats", "sqlalchemy"}
 
 
 CODE = f"""
