@@ -16,6 +16,7 @@ from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.flows.environment import use_kept_server
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.remote import without_secrets
+from answerkey.tasks.publish.text import counted
 from answerkey.tasks.reports.manifest import OF_EXTRAS, versions
 from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
@@ -144,7 +145,7 @@ def _warehouse(home: Home) -> str:
             "SELECT count(*), count(DISTINCT dataset) FROM reports"
         ).fetchall()
     path, size = home.warehouse.size()
-    return f"{path}, {size / 1e6:.1f} MB, {n_reports} reports on {n_datasets} data sets"
+    return f"{path}, {size / 1e6:.1f} MB, {counted(n_reports, 'report')} on {counted(n_datasets, 'data set')}"
 
 
 def _server() -> str:
